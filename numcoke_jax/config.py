@@ -1,0 +1,135 @@
+"""The default configuration: every key that exists, its meaning, unit and the value that disables it.
+
+A config file under `configs/` starts from `default_config()` and changes some keys; the command line
+changes more with `--config.section.key=value`.  `config_checks.py` says which values are allowed.
+"""
+
+from ml_collections import ConfigDict
+
+
+def default_config() -> ConfigDict:
+    """The paper's model with the defaults of this package; a new, unlocked copy on every call."""
+    config = ConfigDict()
+    config.seed = 0  # base of every random stream of the model and its training (not of the data)
+    config.model = model_config()
+    config.data = data_config()
+    config.numeric = numeric_config()
+    config.experts = experts_config()
+    config.attention = attention_config()
+    config.fusion = fusion_config()
+    config.score = score_config()
+    config.okcl = okcl_config()
+    config.train = train_config()
+    config.eval = eval_config()
+    config.checkpoint = checkpoint_config()
+    return config
+
+
+def model_config() -> ConfigDict:
+    model = ConfigDict()
+    model.name = "numcoke"  # a key of `numcoke_jax.models.MODELS`
+    model.dim = 100  # d, size of entity and relation embeddings
+    model.attribute_dim = 100  # a, size of attribute embeddings; a multiple of attention.heads
+    return model
+
+
+def data_config() -> ConfigDict:
+    data = ConfigDict()
+    data.path = ""  # a folder with train/valid/test.txt, neg.txt, literals/; "" builds from data.table
+    data.table = "cars"  # raw table to build a comparative graph from: cars, spotify, credit, us_cities
+    data.dir = ""  # first place to look for raw tables, before $NUMCOKE_DATA and the user cache
+    data.seed = 0  # seed of sampling, splitting and masking: fixed while config.seed varies
+    data.entities = 0  # rows of the table kept (a seeded sample); 0 keeps all
+    data.groups = "relation"  # "relation": a seeded group of entities a relation; "common": one for all
+    data.group_size = 60  # G, entities in a group; every ordered pair with distinct values is a triple
+    data.relations = ()  # fields that get a comparative relation; () takes the table's own list
+    data.split = (0.1, 0.1, 0.8)  # shares of the triples for train, valid, test; they sum to 1
+    data.missing_rate = 0.2  # share of a built graph's literals masked (never of a folder's); 0 masks none
+    data.negatives_per_pair = 5  # nearest known-false tails a (head, relation) in a built graph; 0: none
+    data.normalize = "minmax"  # value scale: "minmax", "quantile", "zscore" or "none"
+    return data
+
+
+def numeric_config() -> ConfigDict:
+    numeric = ConfigDict()
+    numeric.share_transform = False  # one W_x for all fields instead of one a field
+    numeric.missing = "embedding"  # a learned vector a field for missing cells, or "zero"
+    return numeric
+
+
+def experts_config() -> ConfigDict:
+    experts = ConfigDict()
+    experts.count = 3  # K, number of experts; 1 leaves a plain entity layer (ablation of MoE)
+    experts.hidden = 0  # width of each expert's hidden layer; 0 makes an expert linear
+    experts.noise = True  # Gaussian noise on the gate while training
+    return experts
+
+
+def attention_config() -> ConfigDict:
+    attention = ConfigDict()
+    attention.heads = 4  # L, attention heads
+    attention.relation_weight = 0.5  # delta_r in [0, 1]; the entity gets 1 - delta_r
+    attention.use_query = True  # False sets both weights to 0 (ablation of knowledge-aware attention)
+    attention.operators = ("product", "difference", "concatenation")  # or ("mlp",)
+    attention.hidden = 64  # width of the "mlp" operator's hidden layer
+    return attention
+
+
+def fusion_config() -> ConfigDict:
+    fusion = ConfigDict()
+    fusion.kind = "gate"  # "gate": gated sum of entity and attributes; "paper": the printed line
+    return fusion
+
+
+def score_config() -> ConfigDict:
+    score = ConfigDict()
+    score.norm = 1  # 1 or 2: norm of the translation term
+    score.margin = 9.0  # epsilon
+    score.order = "reward"  # the order term: "reward", "penalty" or "none"
+    score.order_weight = 0.1  # Delta, weight of the order term
+    score.dropout = 0.7  # dropped share of the translation's head and tail vectors in training; 0: none
+    return score
+
+
+def okcl_config() -> ConfigDict:
+    okcl = ConfigDict()
+    okcl.weight = 0.1  # lambda, weight of the contrastive loss; 0 switches it off
+    okcl.k = 5  # positives and negatives kept a (head, relation)
+    okcl.temperature = 1.0  # tau, > 0
+    okcl.sampling = "cosine"  # top-k by cosine to the head, or "random" (ablation of ordinal sampling)
+    okcl.negatives = "given"  # "given": neg.txt, else unlinked entities; "unlinked": always those
+    okcl.reduce = "mean"  # the top-k vectors are averaged ("mean") or added up ("sum", as printed)
+    okcl.similarity = "distance"  # "distance" (the score's own), "cosine" or "dot" (as printed)
+    okcl.num_negative_mixes = 1  # mixes of the negatives, each with its own beta
+    okcl.in_batch = False  # other pairs' negative mixes too
+    return okcl
+
+
+def train_config() -> ConfigDict:
+    train = ConfigDict()
+    train.epochs = 200  # passes over all (head, relation) pairs of the training split
+    train.batch_size = 256  # (head, relation) pairs a step
+    train.relations_per_step = 4  # relation slots a step; divides batch_size; 0 chooses from the graph
+    train.optimizer = "adam"  # "adam" or "adamw"
+    train.learning_rate = 1e-3  # peak learning rate, > 0
+    train.schedule = "constant"  # "constant" or "cosine" (down to 0 at the last step)
+    train.warmup_steps = 0  # linear warm-up from 0; 0: none
+    train.weight_decay = 0.0  # of adamw; 0: none
+    train.clip_norm = 0.0  # largest global gradient norm; 0: no clipping
+    train.label_smoothing = 0.0  # in [0, 1]: targets become y (1 - s) + s / 2
+    train.eval_every_epochs = 10  # epochs between validations
+    train.patience = 10  # validations without a better MRR before stopping; 0: never stop early
+    return train
+
+
+def eval_config() -> ConfigDict:
+    evaluation = ConfigDict()
+    evaluation.chunk = 128  # heads scored at once: memory grows with chunk x entities
+    evaluation.exclude_self = False  # select on ranks without the head itself as a candidate
+    return evaluation
+
+
+def checkpoint_config() -> ConfigDict:
+    checkpoint = ConfigDict()
+    checkpoint.keep = 2  # newest checkpoints kept beside the best one
+    return checkpoint
