@@ -1,0 +1,26 @@
+"""Binary cross-entropy of the triples (h, r, every entity), on logits (paper, L_BCE)."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+
+def smoothed_targets(labels: Bool[Array, "*shape"], smoothing: float) -> Float[Array, "*shape"]:
+    """y (1 - s) + s / 2: targets stay inside [0, 1]; s = 0 leaves 0 and 1, s = 1 gives 1/2 everywhere.
+
+    Raises:
+      ValueError: smoothing is outside [0, 1].
+    """
+    if not 0.0 <= smoothing <= 1.0:
+        raise ValueError(f"label smoothing must be in [0, 1], got {smoothing}")
+    return labels.astype(jnp.float32) * (1.0 - smoothing) + smoothing / 2.0
+
+
+def binary_cross_entropy(
+    logits: Float[Array, "*shape"], targets: Float[Array, "*shape"], where: Bool[Array, "*shape"]
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """Sum over `where` of -y log sigmoid(x) - (1 - y) log(1 - sigmoid(x)), and the number of entries.
+
+    The sum is max(x, 0) - x y + log(1 + exp(-|x|)): finite for every finite logit, no sigmoid.
+    """
+    entries = jnp.maximum(logits, 0.0) - logits * targets + jnp.log1p(jnp.exp(-jnp.abs(logits)))
+    return jnp.where(where, entries, 0.0).sum(), jnp.broadcast_to(where, entries.shape).sum(dtype=jnp.float32)

@@ -1,0 +1,85 @@
+"""The training loss of a model: L = L_BCE + lambda L_CL (paper, "Loss Function")."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+from ml_collections import ConfigDict
+
+from numcoke_jax import prng
+from numcoke_jax.batches import Batch
+from numcoke_jax.losses.binary_cross_entropy import binary_cross_entropy, smoothed_targets
+from numcoke_jax.losses.contrastive import ContrastiveSettings, ordinal_contrastive_loss
+from numcoke_jax.models.interface import KnowledgeModel
+from numcoke_jax.models.numeric_embedding import Literals
+
+STREAMS_OF_MODELS = ("gating_noise", "dropout")
+
+SumAndCount = tuple[Float[Array, ""], Float[Array, ""]]
+# (encoded, logits, batch, *, key) -> sum and count over the pairs that have a contrastive loss
+ContrastiveTerm = Callable[..., SumAndCount]
+
+
+@dataclasses.dataclass(frozen=True)
+class Objective:
+    """What a step minimises.
+
+    Attributes:
+      label_smoothing: in [0, 1], of the binary cross-entropy's targets.
+      contrastive: the contrastive term, or None.
+      contrastive_weight: lambda.
+    """
+
+    label_smoothing: float = 0.0
+    contrastive: ContrastiveTerm | None = None
+    contrastive_weight: float = 0.0
+
+    def losses(
+        self, params: Any, batch: Batch, literals: Literals, *, model: KnowledgeModel, key: Key[Array, ""]
+    ) -> tuple[Float[Array, ""], dict[str, SumAndCount]]:
+        """The total loss of a batch (a scalar), and each term as (sum, count).
+
+        Both terms are means: of BCE over the entries (h, r, every entity) of real pairs, of the
+        contrastive loss over the pairs that have positives and negatives; a term with nothing to average
+        is 0.  `key` is the step's key.
+        """
+        streams = {name: prng.stream(key, name) for name in STREAMS_OF_MODELS}
+        logits, encoded = model.apply(
+            {"params": params}, batch.relations, batch.heads, literals, train=True, rngs=streams
+        )
+        targets = smoothed_targets(batch.labels, self.label_smoothing)
+        terms = {"bce": binary_cross_entropy(logits, targets, batch.mask[..., None])}
+        total = _mean(*terms["bce"])
+        if self.contrastive is not None:
+            terms["contrastive"] = self.contrastive(encoded, logits, batch, key=key)
+            total = total + self.contrastive_weight * _mean(*terms["contrastive"])
+        return total, terms
+
+
+def create_objective(config: ConfigDict) -> Objective:
+    """The objective that `config` describes for `config.model.name`."""
+    contrastive = None
+    if config.model.name == "numcoke" and config.okcl.weight:
+        settings = {name: value for name, value in config.okcl.items() if name != "weight"}
+        contrastive = functools.partial(
+            _ordinal_term, settings=ContrastiveSettings(norm=config.score.norm, **settings)
+        )
+    return Objective(
+        label_smoothing=config.train.label_smoothing,
+        contrastive=contrastive,
+        contrastive_weight=config.okcl.weight if contrastive else 0.0,
+    )
+
+
+def _ordinal_term(
+    encoded: Any, logits: Array, batch: Batch, *, settings: ContrastiveSettings, key: Key[Array, ""]
+) -> SumAndCount:
+    del logits  # the term works on the encodings alone
+    return ordinal_contrastive_loss(encoded.entities, encoded.relations, batch, settings=settings, key=key)
+
+
+def _mean(total: Float[Array, ""], count: Float[Array, ""]) -> Float[Array, ""]:
+    return total / jnp.maximum(count, 1.0)

@@ -1,0 +1,118 @@
+"""Knowledge perceptual attention over the numeric fields (paper, equations of "Knowledge Perceptual Attention").
+
+    p_i     = delta_e tanh(W_e e_i + b_e) + delta_r tanh(W_r r + b_r),   delta_e + delta_r = 1
+    s_im(l) = LeakyReLU(sum_j w_j(l) . phi_j(p_i, o_im))                 phi: product, difference, concatenation
+    a_im(l) = softmax_m s_im(l)
+    o_i(l)  = sum_m a_im(l) W_agg(l) o_im,   the L heads concatenated
+
+The linear operators keep s affine in the coefficients of `numeric_embedding`, so scores and aggregate are
+matrix products over [N, M, Q] coefficients and [M, Q, a] bases; no [S, N, M, a] tensor exists.  The "mlp"
+operator, a hidden layer over [p; o], has no such form and runs over one field at a time.
+"""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+LINEAR_OPERATORS = ("product", "difference", "concatenation")
+OPERATORS = (*LINEAR_OPERATORS, "mlp")
+NEGATIVE_SLOPE = 0.2  # of the LeakyReLU, as graph attention networks have it
+
+
+class PerceptualAttention(nn.Module):
+    """Attributes o_joint [S, N, a] of every entity under each of S relations, and the weights used.
+
+    Attributes:
+      heads: L; must divide a.
+      relation_weight: delta_r in [0, 1]; the entity's weight is 1 - delta_r.
+      use_query: False sets both weights to 0, the paper's ablation of knowledge-aware attention.
+      operators: a non-empty subset of `OPERATORS`.
+      hidden: width of the "mlp" operator's hidden layer.
+    """
+
+    heads: int
+    relation_weight: float = 0.5
+    use_query: bool = True
+    operators: tuple[str, ...] = LINEAR_OPERATORS
+    hidden: int = 64
+
+    @nn.compact
+    def __call__(
+        self,
+        entities: Float[Array, "S N d"],
+        relations: Float[Array, "S d"],
+        coefficients: Float[Array, "N M Q"],
+        basis: Float[Array, "M Q a"],
+    ) -> tuple[Float[Array, "S N a"], Float[Array, "S N L M"]]:
+        query = self.query(entities, relations, basis.shape[-1])
+        scores = self.linear_scores(query, coefficients, basis)
+        if "mlp" in self.operators:
+            scores = scores + self.mlp_scores(query, coefficients, basis)
+        weights = nn.softmax(nn.leaky_relu(scores, NEGATIVE_SLOPE), axis=-1)
+        return self.aggregate(weights, coefficients, basis), weights
+
+    def query(
+        self, entities: Float[Array, "S N d"], relations: Float[Array, "S d"], size: int
+    ) -> Float[Array, "S N a"]:
+        """p, the joint projection of entity and relation into the attributes' space."""
+        from_entity = nn.tanh(nn.Dense(size, name="entity_projection")(entities))
+        from_relation = nn.tanh(nn.Dense(size, name="relation_projection")(relations))[:, None, :]
+        if not self.use_query:
+            return jnp.zeros_like(from_entity)
+        return (1.0 - self.relation_weight) * from_entity + self.relation_weight * from_relation
+
+    def linear_scores(
+        self, query: Float[Array, "S N a"], coefficients: Float[Array, "N M Q"], basis: Float[Array, "M Q a"]
+    ) -> Float[Array, "S N L M"]:
+        """sum_j w_j . phi_j(p, o) over the linear operators, before the LeakyReLU."""
+        size = basis.shape[-1]
+        weight = nn.initializers.xavier_normal()
+        slots, entities = query.shape[:2]
+        scores = jnp.zeros((slots, entities, self.heads, basis.shape[0]), query.dtype)
+        if "product" in self.operators:  # w . (p * o)
+            product = self.param("product", weight, (self.heads, size))
+            keys = jnp.einsum("la,mqa->almq", product, basis)
+            scores += (jnp.einsum("sna,almq->snlmq", query, keys) * coefficients[:, None]).sum(-1)
+        query_weight = jnp.zeros((self.heads, size), query.dtype)
+        value_weight = jnp.zeros((self.heads, size), query.dtype)
+        if "difference" in self.operators:  # w . (p - o)
+            difference = self.param("difference", weight, (self.heads, size))
+            query_weight, value_weight = query_weight + difference, value_weight - difference
+        if "concatenation" in self.operators:  # w . [p; o]
+            concatenation = self.param("concatenation", weight, (self.heads, 2 * size))
+            query_weight = query_weight + concatenation[:, :size]
+            value_weight = value_weight + concatenation[:, size:]
+        of_query = jnp.einsum("sna,la->snl", query, query_weight)
+        of_value = jnp.einsum("nmq,lmq->nlm", coefficients, jnp.einsum("la,mqa->lmq", value_weight, basis))
+        return scores + of_query[..., None] + of_value
+
+    def mlp_scores(
+        self, query: Float[Array, "S N a"], coefficients: Float[Array, "N M Q"], basis: Float[Array, "M Q a"]
+    ) -> Float[Array, "S N L M"]:
+        """w . relu(W_p p + W_o o + b), a field at a time: [S, N, hidden] is the largest tensor."""
+        of_query = nn.Dense(self.hidden, name="mlp_query")(query)
+        into_hidden = self.param("mlp_value", nn.initializers.xavier_normal(), (basis.shape[-1], self.hidden))
+        output = self.param("mlp_output", nn.initializers.xavier_normal(), (self.hidden, self.heads))
+
+        @jax.checkpoint
+        def scores_of_field(field: tuple[Array, Array]) -> Float[Array, "S N L"]:
+            field_coefficients, field_basis = field
+            of_value = field_coefficients @ (field_basis @ into_hidden)
+            return nn.relu(of_query + of_value) @ output
+
+        return jnp.moveaxis(jax.lax.map(scores_of_field, (jnp.moveaxis(coefficients, 1, 0), basis)), 0, -1)
+
+    def aggregate(
+        self,
+        weights: Float[Array, "S N L M"],
+        coefficients: Float[Array, "N M Q"],
+        basis: Float[Array, "M Q a"],
+    ) -> Float[Array, "S N a"]:
+        """o(l) = sum_mq (a_m c_mq) (W_agg(l) T_mq), heads concatenated."""
+        size = basis.shape[-1]
+        matrices = nn.initializers.xavier_normal(batch_axis=(0,))
+        kernel = self.param("aggregation", matrices, (self.heads, size // self.heads, size))  # W_agg
+        values = jnp.einsum("lba,mqa->lmqb", kernel, basis)
+        mixed = jnp.einsum("snlmq,lmqb->snlb", weights[..., None] * coefficients[:, None], values)
+        return mixed.reshape(*mixed.shape[:2], size)

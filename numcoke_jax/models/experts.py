@@ -1,0 +1,67 @@
+"""Mixture of knowledge experts with the noisy, relation-tempered gate (paper, "Mixture of Knowledge Experts").
+
+    H_k = W_k(e~_i)                                              k = 1..K experts
+    F_k = softmax_k((U(H_k) + psi_k) / rho(eps_r)),  psi_k ~ N(0, softplus(U'(H_k))^2),  rho = sigmoid
+    e_i = sum_k F_k H_k
+
+H_k, U and U' do not depend on the relation, only the temperature eps_r does: the experts run once a step,
+not once a relation.  The noise is drawn in training only.
+"""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+
+class MixtureOfExperts(nn.Module):
+    """Entity embeddings e [S, N, d] under each of S relations from raw features [N, d].
+
+    Attributes:
+      num_relations: R.
+      count: K; with one expert the gate is 1 and what is left is a residual entity layer.
+      hidden: width of each expert's hidden layer; 0 makes an expert linear.
+      noise: draw psi in training, from the stream "gating_noise"; one draw a (relation slot, entity,
+        expert) a step, shared by the slot's queries.
+    """
+
+    num_relations: int
+    count: int = 3
+    hidden: int = 0
+    noise: bool = True
+
+    @nn.compact
+    def __call__(
+        self, features: Float[Array, "N d"], relations: Int[Array, " S"], *, train: bool
+    ) -> Float[Array, "S N d"]:
+        perspectives = self.perspectives(features)
+        gate = self.gate(perspectives, relations, train=train)
+        return jnp.einsum("snk,nkd->snd", gate, perspectives)
+
+    def perspectives(self, features: Float[Array, "N d"]) -> Float[Array, "N K d"]:
+        """H_k = e~ + W_k e~ + b_k, or with a hidden layer e~ + W_k' relu(W_k e~ + b_k) + b_k'."""
+        size = features.shape[-1]
+        matrices = nn.initializers.xavier_normal(batch_axis=(0,))
+        zeros = nn.initializers.zeros_init()
+        inner = self.hidden or size
+        kernel = self.param("kernel", matrices, (self.count, size, inner))
+        bias = self.param("bias", zeros, (self.count, inner))
+        outputs = jnp.einsum("nd,kde->nke", features, kernel) + bias
+        if self.hidden:
+            kernel = self.param("output_kernel", matrices, (self.count, inner, size))
+            bias = self.param("output_bias", zeros, (self.count, size))
+            outputs = jnp.einsum("nkh,khd->nkd", nn.relu(outputs), kernel) + bias
+        return features[:, None, :] + outputs
+
+    def gate(
+        self, perspectives: Float[Array, "N K d"], relations: Int[Array, " S"], *, train: bool
+    ) -> Float[Array, "S N K"]:
+        """F_k, the experts' weights; they sum to 1 over K."""
+        logits = nn.Dense(1, name="gate_logit")(perspectives)[..., 0]  # U(H_k)
+        temperature = self.param("relation_temperature", nn.initializers.zeros_init(), (self.num_relations,))
+        scale = nn.softplus(nn.Dense(1, name="noise_scale")(perspectives)[..., 0])  # softplus(U'(H_k))
+        logits = jnp.broadcast_to(logits, (relations.shape[0], *logits.shape))
+        if train and self.noise and self.count > 1:
+            noise = jax.random.normal(self.make_rng("gating_noise"), logits.shape, logits.dtype)
+            logits = logits + scale * noise
+        return nn.softmax(logits / nn.sigmoid(temperature[relations])[:, None, None], axis=-1)

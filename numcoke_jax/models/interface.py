@@ -1,0 +1,53 @@
+"""What the step, the ranking and the checkpoints expect of a model."""
+
+import dataclasses
+from typing import Any, Protocol
+
+from jaxtyping import Array, Float, Int
+
+from numcoke_jax.graph import NumericGraph
+from numcoke_jax.models.numeric_embedding import Literals
+
+
+@dataclasses.dataclass(frozen=True)
+class GraphSizes:
+    """N, R and M of a graph."""
+
+    entities: int
+    relations: int
+    fields: int
+
+    @classmethod
+    def of(cls, graph: NumericGraph) -> "GraphSizes":
+        """The sizes of `graph`."""
+        return cls(graph.num_entities, graph.num_relations, graph.num_fields)
+
+
+class KnowledgeModel(Protocol):
+    """A linen module with these methods; `MODELS` in `models/__init__.py` lists the known ones.
+
+    `encoded` is the model's own pytree: everything that scoring under S relations needs, computed once a
+    step in training and once a relation in evaluation.
+    """
+
+    def init(self, *args: Any, **kwargs: Any) -> Any:
+        """Linen's: variables of the model."""
+        ...
+
+    def apply(self, *args: Any, **kwargs: Any) -> Any:
+        """Linen's: call a method with given variables."""
+        ...
+
+    def __call__(
+        self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
+    ) -> tuple[Float[Array, "S H N"], Any]:
+        """Logits of every entity as tail of each (head, relation), and `encoded`."""
+        ...
+
+    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> Any:
+        """`encoded` for S relations."""
+        ...
+
+    def score(self, encoded: Any, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
+        """Logits of every entity as tail."""
+        ...

@@ -1,0 +1,85 @@
+"""NumCoKE: mixture-of-experts knowledge-aware encoder, translation and order score.
+
+Source: "NumCoKE: Ordinal-Aware Numerical Reasoning over Knowledge Graphs with Mixture-of-Experts and
+Contrastive Learning", AAAI 2026.  Each part is a file of this folder; this one wires them together.  The loss
+it is trained with is in `losses/`.
+"""
+
+import flax.linen as nn
+from jaxtyping import Array, Float, Int
+from ml_collections import ConfigDict
+
+from numcoke_jax.models.attention import PerceptualAttention
+from numcoke_jax.models.experts import MixtureOfExperts
+from numcoke_jax.models.fusion import KnowledgeFusion
+from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.models.numeric_embedding import Literals, NumericValueEmbedding, value_coefficients
+from numcoke_jax.models.score import EncodedEntities, TranslationOrderScore
+
+
+class NumCoKE(nn.Module):
+    """Encodes all N entities under S relations once, then scores heads against that table.
+
+    An encoding depends on (entity, relation), not on the query; in training the gating noise and the
+    tails' dropout mask of a slot are therefore shared by the slot's queries.
+
+    Attributes:
+      sizes: N, R and M.
+      dim: d.
+      numeric, experts, attention, fusion, score_term: the parts; see their files.
+    """
+
+    sizes: GraphSizes
+    dim: int
+    numeric: NumericValueEmbedding
+    experts: MixtureOfExperts
+    attention: PerceptualAttention
+    fusion: KnowledgeFusion
+    score_term: TranslationOrderScore
+
+    def setup(self) -> None:
+        vectors = nn.initializers.xavier_normal()
+        self.entity_embedding = self.param("entity_embedding", vectors, (self.sizes.entities, self.dim))
+        self.relation_embedding = self.param("relation_embedding", vectors, (self.sizes.relations, self.dim))
+
+    def __call__(
+        self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
+    ) -> tuple[Float[Array, "S H N"], EncodedEntities]:
+        """Logits of every entity as tail of each (head, relation), and the encodings they come from."""
+        encoded = self.encode(relations, literals, train=train)
+        return self.score(encoded, heads, train=train), encoded
+
+    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> EncodedEntities:
+        """e_att of every entity under each relation, and what scoring needs beside it."""
+        relation_vectors = self.relation_embedding[relations]
+        entities = self.experts(self.entity_embedding, relations, train=train)
+        if self.sizes.fields:  # a graph without literals has no attributes to attend to or to fuse
+            coefficients = value_coefficients(literals)
+            attributes, _ = self.attention(entities, relation_vectors, coefficients, self.numeric())
+            entities = self.fusion(entities, attributes)
+        return EncodedEntities(
+            entities=entities,
+            relations=relation_vectors,
+            projected=self.score_term.project(entities, relations),
+        )
+
+    def score(
+        self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool
+    ) -> Float[Array, "S H N"]:
+        """Logits [S, H, N]; rank these, never their sigmoid."""
+        return self.score_term(encoded, heads, train=train)
+
+
+def from_config(config: ConfigDict, sizes: GraphSizes) -> NumCoKE:
+    """The model that `config` describes for a graph of the given sizes."""
+    return NumCoKE(
+        sizes=sizes,
+        dim=config.model.dim,
+        numeric=NumericValueEmbedding(
+            num_fields=sizes.fields, attribute_dim=config.model.attribute_dim, **config.numeric
+        ),
+        experts=MixtureOfExperts(num_relations=sizes.relations, **config.experts),
+        attention=PerceptualAttention(**config.attention),
+        fusion=KnowledgeFusion(**config.fusion),
+        score_term=TranslationOrderScore(num_relations=sizes.relations, dim=config.model.dim, **config.score),
+    )

@@ -1,0 +1,85 @@
+"""The score of (h, r, t): a translation term and an order term (paper, "Score Function").
+
+    translation = epsilon - ||e_h + r - e_t||_p                       p = 1 or 2
+    reward      = + Delta ||max(0, W_r e_h - W_r e_t)||^2             as printed: the head above the tail
+    penalty     = + Delta (epsilon - ||max(0, W_r e_t - W_r e_h)||^2) RAKGE's: the tail above the head
+
+All vectors are e_att; the missing "att" in the paper's second term is taken for a misprint.
+"""
+
+import flax.linen as nn
+import jax.numpy as jnp
+from flax import struct
+from jaxtyping import Array, Float, Int
+
+from numcoke_jax.ops import pairwise
+
+ORDERS = ("reward", "penalty", "none")
+
+
+@struct.dataclass
+class EncodedEntities:
+    """What scoring under S relations needs; made once a step, or once a relation in evaluation."""
+
+    entities: Float[Array, "S N d"]  # e_att
+    relations: Float[Array, "S d"]  # r
+    projected: Float[Array, "S N d"] | None  # W_r e_att; None without an order term
+
+
+def rows_of_heads(table: Float[Array, "S N d"], heads: Int[Array, "S H"]) -> Float[Array, "S H d"]:
+    """The rows of `table` at `heads`, slot by slot."""
+    return jnp.take_along_axis(table, heads[..., None], axis=1)
+
+
+class TranslationOrderScore(nn.Module):
+    """Logits [S, H, N] of every entity as the tail of each (head, relation).
+
+    Attributes:
+      num_relations: R.
+      dim: d.
+      norm: 1 or 2.
+      margin: epsilon.
+      order: one of `ORDERS`.
+      order_weight: Delta.
+      dropout: share of the entries of the translation's head and tail vectors dropped in training, each
+        with its own mask, as RAKGE drops them; the tails' mask is shared by the queries of a slot.
+    """
+
+    num_relations: int
+    dim: int
+    norm: int = 1
+    margin: float = 9.0
+    order: str = "reward"
+    order_weight: float = 0.1
+    dropout: float = 0.7
+
+    def setup(self) -> None:
+        if self.order != "none":
+            matrices = nn.initializers.xavier_normal(batch_axis=(0,))
+            shape = (self.num_relations, self.dim, self.dim)
+            self.order_projection = self.param("order_projection", matrices, shape)  # W_r
+        self.head_dropout = nn.Dropout(self.dropout, rng_collection="dropout")
+        self.tail_dropout = nn.Dropout(self.dropout, rng_collection="dropout")
+
+    def project(
+        self, entities: Float[Array, "S N d"], relation_ids: Int[Array, " S"]
+    ) -> Float[Array, "S N d"] | None:
+        """W_r e_att, or None without an order term."""
+        if self.order == "none":
+            return None
+        return jnp.einsum("snd,sed->sne", entities, self.order_projection[relation_ids])
+
+    def __call__(
+        self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool
+    ) -> Float[Array, "S H N"]:
+        head = self.head_dropout(rows_of_heads(encoded.entities, heads), deterministic=not train)
+        tail = self.tail_dropout(encoded.entities, deterministic=not train)
+        distance = pairwise.l1_distance if self.norm == 1 else pairwise.l2_distance
+        logits = self.margin - distance(head + encoded.relations[:, None, :], tail)
+        if encoded.projected is None:
+            return logits
+        projected_heads = rows_of_heads(encoded.projected, heads)
+        if self.order == "reward":
+            return logits + self.order_weight * pairwise.squared_relu(projected_heads, encoded.projected)
+        violation = pairwise.squared_relu(-projected_heads, -encoded.projected)  # max(0, tail - head)
+        return logits + self.order_weight * (self.margin - violation)
