@@ -1,0 +1,80 @@
+# Everything a newcomer needs: `make demo` and `make test` start from a fresh clone with nothing installed.
+#   make demo ARGS="--config.seed=1"        more flags for the program
+#   make test PYTHON=/path/to/python3.12    the interpreter that makes .venv
+#   make demo REQUIREMENTS=requirements-cpu.txt   no GPU libraries although there is a GPU
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+PY := $(VENV)/bin/python
+REQUIREMENTS ?= $(shell if nvidia-smi -L >/dev/null 2>&1; then echo requirements.txt; else echo requirements-cpu.txt; fi)
+# The versions that the suite ran on come first, newest of them first; then whatever is new enough.
+CANDIDATES := $(or $(PYTHON),python3.13 python3.12 python3.11 python3 python3.14)
+SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
+# Written last, so an interrupted install is done again.
+INSTALLED := $(VENV)/installed-$(basename $(REQUIREMENTS))
+
+RAW_TABLES := $(wildcard ../shared/data/raw)
+ifneq ($(RAW_TABLES),)
+export NUMCOKE_DATA ?= $(abspath $(RAW_TABLES))
+endif
+
+PROGRAM := $(PY) -m numcoke_jax.main
+CHECKED := numcoke_jax tests $(patsubst %/,%,$(sort $(dir $(wildcard configs/*.py experiments/*.py))))
+
+.PHONY: help install demo spotify credit us-cities test test-slow lint format clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+install: $(INSTALLED)  ## .venv with the package, its dependencies and the developers' tools
+
+$(INSTALLED): $(REQUIREMENTS) constraints.txt pyproject.toml
+	@if ! $(PY) -m pip --version >/dev/null 2>&1 || ! $(PY) -c '$(SUITABLE)' 2>/dev/null; then \
+	    for candidate in $(CANDIDATES); do \
+	        if "$$candidate" -c '$(SUITABLE)' 2>/dev/null; then found="$$candidate"; break; fi; \
+	    done; \
+	    if [ -z "$$found" ]; then \
+	        echo "make: no Python 3.11 or newer with the venv module among: $(CANDIDATES);" \
+	            "install one (Debian: apt-get install python3-venv) or name one: make PYTHON=/path/to/python3" >&2; \
+	        exit 1; \
+	    fi; \
+	    echo "$$found -m venv --clear $(VENV)"; \
+	    "$$found" -m venv --clear $(VENV) || exit 1; \
+	fi
+	$(PY) -m pip install --quiet --disable-pip-version-check -r $(REQUIREMENTS) -c constraints.txt
+	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+demo: $(INSTALLED)  ## train on the cars table that a package ships, about 2 minutes
+	$(PROGRAM) --config=configs/cars.py $(ARGS)
+
+spotify: $(INSTALLED)  ## the paper's model on the Spotify table
+	$(PROGRAM) --config=configs/spotify.py $(ARGS)
+
+credit: $(INSTALLED)  ## the paper's model on the credit-card table
+	$(PROGRAM) --config=configs/credit.py $(ARGS)
+
+us-cities: $(INSTALLED)  ## the paper's model on the US cities table
+	$(PROGRAM) --config=configs/us_cities.py $(ARGS)
+
+test: $(INSTALLED)  ## the fast tests
+	$(PY) -m pytest -q -n 2 -m "not slow" $(ARGS)
+
+test-slow: $(INSTALLED)  ## the tests that `make test` leaves out
+	$(PY) -m pytest -q -n 2 -m slow $(ARGS)
+
+lint: $(INSTALLED)  ## ruff and mypy
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy $(CHECKED)
+
+format: $(INSTALLED)  ## let ruff mend layout and import order
+	$(PY) -m ruff check --fix-only --quiet .
+	$(PY) -m ruff format .
+
+clean:  ## remove .venv and caches; runs/ stays
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	find numcoke_jax configs experiments tests -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

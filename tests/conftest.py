@@ -1,0 +1,46 @@
+"""Settings of the whole test suite: the device, the threads, shape checks, hypothesis, shared folders."""
+
+import os
+from pathlib import Path
+
+# Before the first import of jax or NumPy. Results must not depend on the machine: the CPU, also where there
+# is a GPU (NUMCOKE_TEST_PLATFORM=cuda tries the suite there); one thread a test process, since pytest-xdist
+# already fills the cores; nothing read from a compilation cache that an earlier version wrote.
+os.environ["JAX_PLATFORMS"] = os.environ.get("NUMCOKE_TEST_PLATFORM", "cpu")
+os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false"
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = "1"
+# A developer's own tables must not change what the tests find; a test that needs the variable sets it.
+os.environ.pop("NUMCOKE_DATA", None)
+
+import hypothesis  # noqa: E402
+import jaxtyping  # noqa: E402
+import pytest  # noqa: E402
+
+# Checks dtypes and shapes of every annotated call inside the package, in the tests only.
+jaxtyping.install_import_hook("numcoke_jax", "beartype.beartype")
+
+# No deadlines, no complaint about slow examples: the first one compiles, and CI's cores are shared.
+# CI tries the same examples every time, a developer's machine new ones.
+patient = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.register_profile("local", parent=patient)
+hypothesis.settings.register_profile("ci", parent=patient, derandomize=True, database=None)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def shared_dir() -> Path:
+    """The folder `shared` beside the checkout: raw tables and graphs that are too large to commit."""
+    folder = REPOSITORY.parent / "shared"
+    if not folder.is_dir():
+        pytest.skip("no folder `shared` beside the checkout: the data of this test is not in the repository")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def cases_dir() -> Path:
+    """Small folders with hard inputs, each with the outcome that it must have."""
+    return REPOSITORY / "tests" / "cases"
