@@ -16,7 +16,7 @@ def smoothed_targets(labels: Bool[Array, "*shape"], smoothing: float) -> Float[A
 
 
 def binary_cross_entropy(
-    logits: Float[Array, "*shape"], targets: Float[Array, "*shape"], where: Bool[Array, "*shape"]
+    logits: Float[Array, "*shape"], targets: Float[Array, "*shape"], where: Bool[Array, "*#shape"]
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """Sum over `where` of -y log sigmoid(x) - (1 - y) log(1 - sigmoid(x)), and the number of entries.
 

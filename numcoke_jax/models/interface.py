@@ -1,7 +1,7 @@
 """What the step, the ranking and the checkpoints expect of a model."""
 
 import dataclasses
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Array, Float, Int
 
@@ -23,6 +23,7 @@ class GraphSizes:
         return cls(graph.num_entities, graph.num_relations, graph.num_fields)
 
 
+@runtime_checkable  # the tests check every signature while they run
 class KnowledgeModel(Protocol):
     """A linen module with these methods; `MODELS` in `models/__init__.py` lists the known ones.
 
