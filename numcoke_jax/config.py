@@ -41,7 +41,7 @@ def data_config() -> ConfigDict:
     data.seed = 0  # seed of sampling, splitting and masking: fixed while config.seed varies
     data.entities = 0  # rows of the table kept (a seeded sample); 0 keeps all
     data.groups = "relation"  # "relation": a seeded group of entities a relation; "common": one for all
-    data.group_size = 60  # G, entities in a group; every ordered pair with distinct values is a triple
+    data.group_size = 60  # G, entities in a group; a pair with distinct values is a triple; 0: all entities
     data.relations = ()  # fields that get a comparative relation; () takes the table's own list
     data.split = (0.1, 0.1, 0.8)  # shares of the triples for train, valid, test; they sum to 1
     data.missing_rate = 0.2  # share of a built graph's literals masked (never of a folder's); 0 masks none
@@ -132,4 +132,5 @@ def eval_config() -> ConfigDict:
 def checkpoint_config() -> ConfigDict:
     checkpoint = ConfigDict()
     checkpoint.keep = 2  # newest checkpoints kept beside the best one
+    checkpoint.every_seconds = 600.0  # between checkpoints inside a validation interval
     return checkpoint

@@ -1,0 +1,94 @@
+"""config.data -> graph: a folder in text layout, or a comparative graph built from a raw table."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from ml_collections import ConfigDict
+
+from numcoke_jax.data.comparisons import Comparisons, ComparisonSettings, compare
+from numcoke_jax.data.encode import GraphReport, encode_graph
+from numcoke_jax.data.folder import read_folder
+from numcoke_jax.data.sources import known_table
+from numcoke_jax.data.tables import EntityTable, table_spec
+from numcoke_jax.graph import NumericGraph
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadedGraph:
+    """A graph, what its user should know about it (one line each), and what to call it."""
+
+    graph: NumericGraph
+    notices: list[str]
+    name: str
+
+
+def load_graph(data_config: ConfigDict) -> LoadedGraph:
+    """The graph that config.data describes.
+
+    `data_config.path` names a folder in text layout; if it is "", the raw table `data_config.table` is
+    compared by the other keys.  The same config gives the same graph, bit for bit.
+
+    Raises:
+      UserError: the folder or table is missing or malformed, or a key has a value that it cannot have.
+    """
+    if data_config.path:
+        graph, report = read_folder(data_config.path)
+        return LoadedGraph(graph, report.notices(), Path(data_config.path).resolve().name)
+    settings = comparison_settings(data_config)
+    table = known_table(data_config.table, data_config.dir)
+    relations = tuple(data_config.relations) or table_spec(data_config.table).relations
+    return build_graph(table, relations, settings)
+
+
+def comparison_settings(data_config: ConfigDict) -> ComparisonSettings:
+    """The keys of config.data that decide how a table is compared; raises UserError for wrong values."""
+    keys = [field.name for field in dataclasses.fields(ComparisonSettings)]
+    values = {key: data_config[key] for key in keys}
+    return ComparisonSettings(**values | {"split": tuple(data_config.split)})
+
+
+def build_graph(table: EntityTable, relations: Sequence[str], settings: ComparisonSettings) -> LoadedGraph:
+    """The comparative graph of a table, with ids as for any other graph.
+
+    Args:
+      table: entities with values.
+      relations: fields that get a comparative relation each.
+      settings: protocol, groups, split, mask and seed.
+    """
+    comparisons = compare(table, relations, settings)
+    graph, report = encode_comparisons(table, comparisons)
+    built = (
+        f"built from table {table.name} ({len(table.entities)} entities, relations "
+        f"{', '.join(comparisons.relations)}): {settings.describe()}"
+    )
+    return LoadedGraph(graph, [built, *table.notices, *comparisons.notices, *report.notices()], table.name)
+
+
+def encode_comparisons(table: EntityTable, comparisons: Comparisons) -> tuple[NumericGraph, GraphReport]:
+    """Names in place of positions, through the same door as triples from files."""
+    entities = pa.array(table.entities, pa.string())
+    relations = pa.array(comparisons.relations, pa.string())
+
+    def named(triples: np.ndarray) -> pa.Table:
+        heads, relation_ids, tails = (pa.array(column) for column in triples.T)
+        return pa.table(
+            {
+                "head": entities.take(heads),
+                "relation": relations.take(relation_ids),
+                "tail": entities.take(tails),
+            }
+        )
+
+    rows, columns = np.nonzero(comparisons.shown)
+    literals = pa.table(
+        {
+            "entity": entities.take(pa.array(rows)),
+            "field": pa.array(table.fields, pa.string()).take(pa.array(columns)),
+            "value": pa.array(table.values[rows, columns], pa.float64()),
+        }
+    )
+    splits = {name: named(triples) for name, triples in comparisons.splits.items()}
+    return encode_graph(splits, named(comparisons.negatives), literals)

@@ -1,0 +1,260 @@
+"""The bytes of a table file (csv, tsv, parquet, xlsx) -> columns of cells -> names and numbers.
+
+Text cells stay text to the letter: nothing is guessed to be a number, a date or a missing value before
+a caller asks for one.  `cell_text` and `column_numbers` are the only two readings of a cell.
+"""
+
+import csv
+import dataclasses
+import difflib
+import gzip
+import importlib.util
+import io
+import math
+import re
+import zipfile
+import zlib
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from numcoke_jax.data.literal_values import parse_values
+from numcoke_jax.errors import UserError
+
+TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
+SUFFIXES = (*TEXT_SUFFIXES, ".parquet", ".xlsx")
+
+# Texts that say "no value", compared without case and outer white space, as an empty cell does.
+MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "?", "-"})
+
+UNWRITABLE = re.compile(r"[\t\n\r\0]+")
+
+
+@dataclasses.dataclass(frozen=True)
+class TableFile:
+    """Columns of a table by name, in file order, each with one cell a row; `where` is for messages.
+
+    A cell is a string in csv and tsv; parquet and xlsx also hold numbers, dates and None.
+    """
+
+    where: str
+    columns: dict[str, list[Any]]
+
+    @property
+    def num_rows(self) -> int:
+        return len(next(iter(self.columns.values()), []))
+
+    def column(self, name: str) -> list[Any]:
+        """The cells of column `name`; raises UserError with the closest column name if there is none."""
+        if name not in self.columns:
+            raise UserError(f"{self.where}: no column {name!r}; {suggestion(name, self.columns)}")
+        return self.columns[name]
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """What to say after "no such `name`": the closest of the known names, or all of them."""
+    known = list(known)
+    by_lower = {choice.lower(): choice for choice in reversed(known)}
+    close = [lower for lower in by_lower if name and name.lower() in lower]
+    close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6) or close
+    if close:
+        return f"did you mean {by_lower[close[0]]!r}?"
+    return f"there is {', '.join(map(repr, known[:20]))}{' ...' if len(known) > 20 else ''}"
+
+
+def read_table(path: str | Path) -> TableFile:
+    """Reads a csv, tsv, parquet or xlsx file; csv and tsv also as .gz, or as the one table of a .zip.
+
+    Text is UTF-8 with or without a byte order mark, with LF, CRLF or CR line ends, and quoted as csv
+    files are; a .csv without a comma in its header may be separated by semicolons or tabs.  The first
+    row names the columns; blank lines are skipped.
+
+    Raises:
+      UserError: the file is missing, unreadable, of an unknown kind, not UTF-8, empty, or has rows with
+        another number of cells than the header, or column names that repeat.
+    """
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix == ".gz":
+        suffix = Path(path.stem).suffix.lower()
+        suffix = suffix if suffix in TEXT_SUFFIXES else ".gz"
+    if suffix not in (*SUFFIXES, ".zip"):
+        raise UserError(f"{path}: a table's name ends in {', '.join(SUFFIXES)} (csv and tsv also .gz, .zip)")
+    try:
+        if suffix == ".parquet":
+            return _read_parquet(path)
+        if suffix == ".xlsx":
+            return _read_xlsx(path)
+        name, data = _text_bytes(path)
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; give the path of a table") from None
+    except IsADirectoryError:
+        raise UserError(f"{path}: is a folder; give the path of a table file") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
+    return _read_text(path, _decode(path, data), tabs=Path(name).suffix.lower() in (".tsv", ".tab"))
+
+
+def _text_bytes(path: Path) -> tuple[str, bytes]:
+    """The name and bytes of the text file at `path` or inside it (.gz, .zip)."""
+    data = path.read_bytes()
+    suffix = path.suffix.lower()
+    try:
+        if suffix == ".gz":
+            return path.stem, gzip.decompress(data)
+        if suffix == ".zip":
+            with zipfile.ZipFile(io.BytesIO(data)) as archive:
+                members = [name for name in archive.namelist() if name.lower().endswith(TEXT_SUFFIXES)]
+                if len(members) != 1:
+                    raise UserError(f"{path}: holds {len(members)} csv or tsv files, must be 1; unpack it")
+                return members[0], archive.read(members[0])
+    except (EOFError, gzip.BadGzipFile, zipfile.BadZipFile, zlib.error) as error:
+        raise UserError(f"{path}: damaged archive ({error}); fetch it again") from None
+    return path.name, data
+
+
+def _decode(path: Path, data: bytes) -> str:
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise UserError(f"{path}: is UTF-16; save it as UTF-8")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = len(re.findall(rb"\r\n|\r|\n", data[: error.start])) + 1
+        byte = data[error.start]
+        raise UserError(f"{path}:{line}: byte 0x{byte:02x} is not UTF-8; save the file as UTF-8") from None
+
+
+def _read_text(path: Path, text: str, *, tabs: bool) -> TableFile:
+    separator = "\t" if tabs else _separator(text)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    header: list[str] = []
+    rows, wrong = [], []
+    try:
+        for row in reader:
+            if not row:
+                continue
+            if not header:
+                header = row
+            elif len(row) != len(header):
+                wrong.append(f"line {reader.line_num} has {len(row)}")
+            else:
+                rows.append(row)
+    except csv.Error as error:
+        raise UserError(f"{path}:{reader.line_num}: {error}; quote cells as csv does") from None
+    if not header:
+        raise UserError(f"{path}: is empty; the first row must name the columns")
+    if wrong:
+        more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
+        raise UserError(f"{path}: every row needs {len(header)} cells; {', '.join(wrong[:5])}{more}")
+    return _from_columns(path, header, [list(cells) for cells in zip(*rows, strict=True)])
+
+
+def _separator(text: str) -> str:
+    """The separator of a .csv or .txt: the comma, unless the header has none but has tabs or semicolons."""
+    header = next((line for line in re.split(r"[\r\n]+", text[:100_000]) if line), "")
+    if "," in re.sub(r'"[^"]*"', "", header):
+        return ","
+    return max(",;\t", key=header.count)
+
+
+def _read_parquet(path: Path) -> TableFile:
+    try:
+        table = pq.read_table(path)
+    except pa.ArrowInvalid as error:
+        raise UserError(f"{path}: is no parquet file ({str(error).splitlines()[0]})") from None
+    return _from_columns(path, table.column_names, [column.to_pylist() for column in table.columns])
+
+
+def _read_xlsx(path: Path) -> TableFile:
+    if importlib.util.find_spec("openpyxl") is None:
+        raise UserError(f"{path}: xlsx needs openpyxl: pip install openpyxl, or save the table as csv")
+    try:
+        frame = pd.read_excel(path, header=None, dtype=object, keep_default_na=False, na_values=[])
+    except (ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise UserError(f"{path}: is no readable xlsx file ({error})") from None
+    if frame.empty:
+        raise UserError(f"{path}: is empty; the first row must name the columns")
+    cells = [frame[column].tolist() for column in frame.columns]
+    return _from_columns(path, [cell_text(column[0]) for column in cells], [column[1:] for column in cells])
+
+
+def _from_columns(path: Path, header: Sequence[str], cells: Sequence[list[Any]]) -> TableFile:
+    names = [cell_text(name).strip() for name in header]
+    cells = cells or [[] for _ in names]
+    repeated = sorted({name for name in names if name and names.count(name) > 1})
+    if repeated:
+        raise UserError(f"{path}: two columns are called {repeated[0]!r}; rename one")
+    if not any(map(len, cells)):
+        raise UserError(f"{path}: has column names but no rows")
+    # Spreadsheets leave unnamed empty columns at the right; nobody can ask for those.
+    unnamed = names.count("") > 1
+    named = [(name, column) for name, column in zip(names, cells, strict=True) if name or not unnamed]
+    return TableFile(str(path), dict(named))
+
+
+def cell_text(cell: Any) -> str:
+    """A cell as a name, to the letter but for what the tab-separated text layout cannot hold.
+
+    A run of tabs, line ends and NUL characters turns into one space, byte order marks in front are
+    dropped.  None, NaN and a cell of nothing but white space give "".
+    """
+    if cell is None or cell is pd.NaT or (isinstance(cell, float) and math.isnan(cell)):
+        return ""
+    text = UNWRITABLE.sub(" ", str(cell)).lstrip("\ufeff")
+    return text if text.strip() else ""
+
+
+def column_numbers(cells: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
+    """Reads cells as float64 numbers: text by the rules of `literal_values`, but `MISSING` texts are missing.
+
+    Truth values, dates, infinities and numbers beyond float64 are no numbers.
+
+    Returns:
+      values: float64 [n], 0 where there is none.
+      observed: bool [n].
+      wrong: the position of each cell that is neither a number nor missing, and why.
+    """
+    values = np.zeros(len(cells), np.float64)
+    observed = np.zeros(len(cells), bool)
+    wrong: dict[int, str] = {}
+    text_rows = [row for row, cell in enumerate(cells) if isinstance(cell, str) and not _is_missing(cell)]
+    if text_rows:
+        parsed = parse_values(pa.chunked_array([[cells[row].strip() for row in text_rows]], pa.string()))
+        values[text_rows], observed[text_rows] = parsed.values, True
+        wrong = {text_rows[position]: why for position, why in parsed.bad.items()}
+    for row, cell in enumerate(cells):
+        if isinstance(cell, str) or _is_missing(cell):
+            continue
+        number = _number(cell)
+        if math.isinf(number):
+            wrong[row] = "not a number" if type(cell) is not float else "not finite"
+        values[row], observed[row] = number, True
+    for row in wrong:
+        values[row], observed[row] = 0.0, False
+    return values, observed, dict(sorted(wrong.items()))
+
+
+def _is_missing(cell: Any) -> bool:
+    if isinstance(cell, str):
+        return cell.strip().lower() in MISSING
+    return (
+        cell is None
+        or cell is pd.NaT
+        or (isinstance(cell, float | np.floating | Decimal) and math.isnan(cell))
+    )
+
+
+def _number(cell: Any) -> float:
+    """The number in a cell that is no text and not missing; an infinity if it holds anything else."""
+    if isinstance(cell, bool | np.bool_) or not isinstance(cell, int | float | np.number | Decimal):
+        return math.inf
+    try:
+        return float(cell)
+    except OverflowError:  # an int beyond float64
+        return math.inf
