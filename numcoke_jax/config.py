@@ -42,6 +42,9 @@ def data_config() -> ConfigDict:
     data.entities = 0  # rows of the table kept (a seeded sample); 0 keeps all
     data.groups = "relation"  # "relation": a seeded group of entities a relation; "common": one for all
     data.group_size = 60  # G, entities in a group; a pair with distinct values is a triple; 0: all entities
+    data.protocol = "complete"  # "complete": every pair of a group; "nearest": a head's nearest tails only
+    data.neighbours = 10  # tails a head in protocol "nearest", >= 1
+    data.direction = ">"  # ">": a fact's head has the higher value; "<": the lower one
     data.relations = ()  # fields that get a comparative relation; () takes the table's own list
     data.split = (0.1, 0.1, 0.8)  # shares of the triples for train, valid, test; they sum to 1
     data.missing_rate = 0.2  # share of a built graph's literals masked (never of a folder's); 0 masks none
