@@ -1,0 +1,246 @@
+"""Columns of names to the canonical arrays of a `NumericGraph`, with a report of what was found.
+
+Names are sorted by code point before they get ids, facts are unique and sorted by (relation, head,
+tail): the same rows in another order, or with repeats, give the same arrays bit for bit.  The entities
+are those that train, valid or test mention; the fields are those with a value of such an entity.
+"""
+
+import dataclasses
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from numcoke_jax.data import graph_checks
+from numcoke_jax.data.graph_checks import FieldSummary, GraphReport
+from numcoke_jax.data.literal_values import aggregate
+from numcoke_jax.errors import UserError
+from numcoke_jax.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, Vocabulary
+
+
+@dataclasses.dataclass(frozen=True)
+class _Coded:
+    """A column of names: row i holds names[codes[i]]; codes int32 [rows], names distinct."""
+
+    codes: np.ndarray
+    names: pa.Array
+
+
+def encode_graph(
+    splits: dict[str, pa.Table], negatives: pa.Table | None, literals: pa.Table | None
+) -> tuple[NumericGraph, GraphReport]:
+    """The graph of some tables of names.
+
+    Args:
+      splits: "train", "valid" and "test" -> table with columns head, relation, tail, each string or
+        dictionary-encoded string; a missing split is empty.
+      negatives: the same columns, or None.
+      literals: columns entity, field (strings) and value (finite float64), or None.
+
+    Raises:
+      UserError: train has no rows, or a literal value is not finite.
+    """
+    report = GraphReport()
+    coded = {split: _code_facts(splits[split]) if split in splits else None for split in SPLITS}
+    train = coded["train"]
+    if train is None or len(train[0].codes) == 0:
+        raise UserError("train.txt holds no facts; training needs at least one")
+    columns = [column for facts in coded.values() if facts for column in facts]
+    entities = _sorted_names([column for i, column in enumerate(columns) if i % 3 != RELATION])
+    relations = _sorted_names(columns[RELATION::3])
+    rows = {split: _to_ids(facts, entities, relations) for split, facts in coded.items()}
+    negative_rows = _encode_negatives(negatives, entities, relations, report)
+    del coded, columns
+
+    facts, keys, reversed_keys, negative_facts, negative_keys = _unique_facts(
+        rows, negative_rows, len(entities), len(relations), report
+    )
+    entity_names, relation_names = tuple(entities.to_pylist()), tuple(relations.to_pylist())
+    report.num_entities, report.num_relations = len(entities), len(relations)
+    graph_checks.check_facts(report, facts, keys, reversed_keys, entity_names, relation_names)
+    kept = ~np.isin(negative_keys, keys["train"])
+    report.negatives_training_facts = int((~kept).sum())
+    report.negatives = int(kept.sum())
+    for split in SPLITS[1:]:
+        report.negatives_contradicting[split] = int(np.isin(negative_keys[kept], keys[split]).sum())
+
+    field_names, values, observed = _encode_literals(literals, entities, entity_names, report)
+    _check_names(report, entities, relations)
+    graph = NumericGraph(
+        vocabulary=Vocabulary(entity_names, relation_names, field_names),
+        train=facts["train"],
+        valid=facts["valid"],
+        test=facts["test"],
+        negatives=negative_facts[kept],
+        values=values,
+        observed=observed,
+    )
+    return graph, report
+
+
+def _code_facts(table: pa.Table) -> tuple[_Coded, _Coded, _Coded]:
+    return _code(table["head"]), _code(table["relation"]), _code(table["tail"])
+
+
+def _code(column: pa.ChunkedArray) -> _Coded:
+    """The column with only the names that its rows use."""
+    if not pa.types.is_dictionary(column.type):
+        column = column.cast(pa.string()).dictionary_encode()
+    column = column.unify_dictionaries().combine_chunks()
+    if isinstance(column, pa.ChunkedArray):  # no chunks at all
+        column = pa.array([], type=column.type)
+    codes = column.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+    used = np.zeros(len(column.dictionary), dtype=bool)
+    used[codes] = True
+    if used.all():
+        return _Coded(codes, column.dictionary)
+    new_codes = (np.cumsum(used) - 1).astype(np.int32)
+    return _Coded(new_codes[codes], column.dictionary.filter(pa.array(used)))
+
+
+def _sorted_names(columns: list[_Coded]) -> pa.Array:
+    """All names of the columns once, sorted by code point (the order of their UTF-8 bytes)."""
+    names = pc.unique(pa.chunked_array([column.names for column in columns], type=pa.string()))
+    return names.take(pc.sort_indices(names))
+
+
+def _look_up(column: _Coded, names: pa.Array) -> np.ndarray:
+    """int32 [rows] index in `names` of each row's name, -1 where it is not there."""
+    ids = pc.index_in(column.names, value_set=names).fill_null(-1).to_numpy(zero_copy_only=False)
+    return ids.astype(np.int32, copy=False)[column.codes]
+
+
+def _to_ids(
+    columns: tuple[_Coded, _Coded, _Coded] | None, entities: pa.Array, relations: pa.Array
+) -> np.ndarray:
+    """int32 [rows, 3] in file order; -1 for unknown names."""
+    if columns is None:
+        return np.zeros((0, 3), dtype=np.int32)
+    ids = np.empty((len(columns[0].codes), 3), dtype=np.int32)
+    ids[:, HEAD] = _look_up(columns[HEAD], entities)
+    ids[:, RELATION] = _look_up(columns[RELATION], relations)
+    ids[:, TAIL] = _look_up(columns[TAIL], entities)
+    return ids
+
+
+def _encode_negatives(
+    negatives: pa.Table | None, entities: pa.Array, relations: pa.Array, report: GraphReport
+) -> np.ndarray:
+    """int32 [rows, 3] of the negatives whose every name is known."""
+    if negatives is None:
+        return np.zeros((0, 3), dtype=np.int32)
+    columns = _code_facts(negatives)
+    ids = _to_ids(columns, entities, relations)
+    known = (ids >= 0).all(axis=1)
+    report.negative_rows = len(ids)
+    report.negatives_unknown = int((~known).sum())
+    if report.negatives_unknown:
+        unknown: set[str] = set()
+        for column, names in zip(columns, (entities, relations, entities), strict=True):
+            unknown.update(
+                column.names.filter(pc.invert(pc.is_in(column.names, value_set=names))).to_pylist()
+            )
+        report.unknown_negative_names = tuple(sorted(unknown))
+    return ids[known]
+
+
+def _unique_facts(
+    rows: dict[str, np.ndarray],
+    negative_rows: np.ndarray,
+    num_entities: int,
+    num_relations: int,
+    report: GraphReport,
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray]:
+    """(facts a split, their keys a split, keys of all facts reversed, negatives, their keys), each unique."""
+    arrays = [rows[split] for split in SPLITS] + [negative_rows]
+    row_keys = fact_keys([*arrays, *(array[:, ::-1] for array in arrays[:3])], num_entities, num_relations)
+    facts, keys = {}, {}
+    for split, array, array_keys in zip(SPLITS, arrays, row_keys, strict=False):
+        keys[split], first = np.unique(array_keys, return_index=True)
+        facts[split] = np.ascontiguousarray(array[first])
+        report.rows[split] = len(array)
+        report.repeated[split] = len(array) - len(first)
+    negative_keys, first = np.unique(row_keys[3], return_index=True)
+    report.negatives_repeated = len(negative_rows) - len(first)
+    return (
+        facts,
+        keys,
+        np.concatenate(row_keys[4:]),
+        np.ascontiguousarray(negative_rows[first]),
+        negative_keys,
+    )
+
+
+def fact_keys(arrays: list[np.ndarray], num_entities: int, num_relations: int) -> list[np.ndarray]:
+    """int64 keys of int32 [n, 3] triples that order like (relation, head, tail), comparable across arrays.
+
+    The three ids are packed into one number where it fits into 63 bits; in larger graphs a key is the
+    rank of its triple among all triples given.
+    """
+    if num_relations * num_entities**2 < 2**63:
+        return [
+            (array[:, RELATION].astype(np.int64) * num_entities + array[:, HEAD]) * num_entities
+            + array[:, TAIL]
+            for array in arrays
+        ]
+    stacked = np.concatenate(arrays)
+    order = np.lexsort((stacked[:, TAIL], stacked[:, HEAD], stacked[:, RELATION]))
+    new = np.ones(len(stacked), dtype=np.int64)
+    new[1:] = (stacked[order[1:]] != stacked[order[:-1]]).any(axis=1)
+    keys = np.empty(len(stacked), dtype=np.int64)
+    keys[order] = np.cumsum(new) - 1
+    return np.split(keys, np.cumsum([len(array) for array in arrays])[:-1])
+
+
+def _encode_literals(
+    literals: pa.Table | None, entities: pa.Array, entity_names: tuple[str, ...], report: GraphReport
+) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
+    """(field names, values float64 [N, M] with 0 where missing, observed bool [N, M])."""
+    if literals is None or literals.num_rows == 0:
+        report.entities_without_literals = entity_names
+        return (), np.zeros((len(entities), 0)), np.zeros((len(entities), 0), dtype=bool)
+    entity_column, field_column = _code(literals["entity"]), _code(literals["field"])
+    row_values = literals["value"].to_numpy().astype(np.float64)
+    if not np.isfinite(row_values).all():
+        row = int(np.flatnonzero(~np.isfinite(row_values))[0])
+        raise UserError(
+            f"literal values must be finite, got {row_values[row]} in row {row + 1}; leave it out"
+        )
+    row_entities = _look_up(entity_column, entities)
+    known = row_entities >= 0
+    report.literal_rows = len(row_values)
+    report.literals_unknown = int((~known).sum())
+    if report.literals_unknown:
+        unknown = pc.invert(pc.is_in(entity_column.names, value_set=entities))
+        report.unknown_literal_entities = tuple(sorted(entity_column.names.filter(unknown).to_pylist()))
+    used = np.zeros(len(field_column.names), dtype=bool)
+    used[field_column.codes[known]] = True
+    report.dropped_fields = tuple(sorted(field_column.names.filter(pa.array(~used)).to_pylist()))
+    fields = _sorted_names([_Coded(field_column.codes, field_column.names.filter(pa.array(used)))])
+    row_fields = _look_up(field_column, fields)
+
+    keys = row_entities[known].astype(np.int64) * len(fields) + row_fields[known]
+    cells, cell_values, report.literals_repeated, report.literals_conflicting = aggregate(
+        keys, row_values[known]
+    )
+    values = np.zeros((len(entities), len(fields)))
+    observed = np.zeros((len(entities), len(fields)), dtype=bool)
+    values.reshape(-1)[cells] = cell_values
+    observed.reshape(-1)[cells] = True
+    report.entities_without_literals = tuple(entity_names[i] for i in np.flatnonzero(~observed.any(axis=1)))
+    field_names = tuple(fields.to_pylist())
+    report.fields = tuple(
+        FieldSummary(name, int(seen.sum()), float(column[seen].min()), float(column[seen].max()))
+        for name, column, seen in zip(field_names, values.T, observed.T, strict=True)
+    )
+    return field_names, values, observed
+
+
+def _check_names(report: GraphReport, entities: pa.Array, relations: pa.Array) -> None:
+    """Look-alikes among entities (those that only literals mention included) and among relations."""
+    only_in_literals = pa.array(report.unknown_literal_entities, type=pa.string())
+    every_entity = pa.chunked_array([entities, only_in_literals]).combine_chunks()
+    report.look_alikes = graph_checks.find_look_alikes(every_entity) + graph_checks.find_look_alikes(
+        relations
+    )
+    report.padded_names = graph_checks.find_padded(every_entity) + graph_checks.find_padded(relations)

@@ -1,0 +1,280 @@
+"""A graph in text layout: a folder, or a zip archive of one, and back.
+
+    train.txt  valid.txt  test.txt      head <tab> relation <tab> tail
+    neg.txt                             optional: triples known to be false
+    literals/numerical_literals.txt     optional: entity <tab> field <tab> value
+
+Each file may be packed as `NAME.gz` instead.  `text_files.py`, `headers.py` and `literal_values.py` say
+how lines, header rows and values are read.
+"""
+
+import os
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from numcoke_jax.data import headers
+from numcoke_jax.data.encode import encode_graph
+from numcoke_jax.data.graph_checks import GraphReport
+from numcoke_jax.data.literal_values import parse_values
+from numcoke_jax.data.text_files import (
+    FACT_COLUMNS,
+    LISTED_LINES,
+    LITERAL_COLUMNS,
+    DataError,
+    TextFile,
+    line_numbers,
+    list_some,
+    read_table,
+)
+from numcoke_jax.errors import UserError
+from numcoke_jax.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph
+
+NEGATIVES = "neg.txt"
+LITERALS = "literals/numerical_literals.txt"
+ROWS_WRITTEN_AT_ONCE = 1_000_000
+
+
+def read_folder(path: str | os.PathLike) -> tuple[NumericGraph, GraphReport]:
+    """The graph of a folder (or zip archive) in text layout, and what was found in it.
+
+    Raises:
+      UserError: `path` is no such folder.
+      DataError: its content is wrong; the message lists every fault of every file.
+    """
+    graph, report = inspect_folder(path)
+    if graph is None or report.errors:
+        raise DataError([f"{path}: {report.errors[0]}", *report.errors[1:]])
+    return graph, report
+
+
+def inspect_folder(path: str | os.PathLike) -> tuple[NumericGraph | None, GraphReport]:
+    """Like `read_folder`, with the faults of the content in `report.errors` instead of an exception.
+
+    The graph then lacks the literals that are no numbers; it is None when a fact file is faulty.
+    """
+    find = _open_folder(Path(path))
+    notes: list[str] = []
+    errors: list[str] = []
+    files = {f"{split}.txt": find(f"{split}.txt", notes) for split in SPLITS}
+    missing = [name for name, file in files.items() if file is None]
+    if missing:
+        errors.append(f"missing {', '.join(missing)} (each may be NAME or NAME.gz; an empty file is fine)")
+    files[NEGATIVES] = find(NEGATIVES, notes)
+    if files[NEGATIVES] is None:
+        notes.append(f"no {NEGATIVES}: the graph gives no negatives")
+    facts = {}
+    for name, file in files.items():
+        if file is not None:
+            try:
+                facts[name] = read_table(file, FACT_COLUMNS)
+            except DataError as error:
+                errors += error.problems
+    facts, skipped, kept = headers.without_headers(facts)
+    literals, literal_errors = _read_literals(find(LITERALS, notes), notes, skipped)
+    errors += literal_errors
+    notes += [f"{', '.join(skipped)}: the first row is a header and skipped"] if skipped else []
+    notes += [
+        f"{name}: the first row looks like a header but other rows use its names: kept" for name in kept
+    ]
+    for split, consequence in (("valid", "early stopping has nothing to go by"), ("test", "no test ranking")):
+        if f"{split}.txt" in facts and facts[f"{split}.txt"].num_rows == 0:
+            notes.append(f"{split}.txt is empty: {consequence}")
+    if "train.txt" in facts and facts["train.txt"].num_rows == 0:
+        errors.append("train.txt holds no facts; training needs at least one")
+    if any(f"{split}.txt" not in facts for split in SPLITS) or facts["train.txt"].num_rows == 0:
+        return None, GraphReport(source_notes=notes, errors=errors)
+    splits = {split: facts[f"{split}.txt"] for split in SPLITS}
+    graph, report = encode_graph(splits, facts.get(NEGATIVES), literals)
+    report.source_notes, report.errors = notes, errors
+    return graph, report
+
+
+def write_folder(graph: NumericGraph, path: str | os.PathLike) -> None:
+    """Writes `graph` in text layout so that `read_folder` gives the same names, facts and values.
+
+    Files are written under a temporary name beside `path` and renamed at the end: the folder is there
+    whole or not at all.  Floats are written with the fewest digits that read back to the same float64.
+
+    Raises:
+      UserError: `path` exists; its parent cannot be written; or a name cannot be stored (blank, with a
+        tab, line end or NUL character, starting with U+FEFF, or not valid Unicode).
+    """
+    target = Path(path)
+    if target.exists() or target.is_symlink():
+        raise UserError(f"{target}: exists already; give another folder, nothing is overwritten")
+    entities = _storable_names(graph.vocabulary.entities, "entity")
+    relations = _storable_names(graph.vocabulary.relations, "relation")
+    fields = _storable_names(graph.vocabulary.fields, "field")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        try:
+            _write_facts(graph, scratch, entities, relations)
+            if fields:
+                (scratch / LITERALS).parent.mkdir()
+                rows, columns = np.nonzero(graph.observed)
+                values = pa.array(map(repr, graph.values[rows, columns].tolist()), type=pa.string())
+                _write_rows(
+                    scratch / LITERALS, (entities, rows), (fields, columns), (values, np.arange(len(rows)))
+                )
+            scratch.chmod(0o755)
+            os.rename(scratch, target)
+        except BaseException:
+            shutil.rmtree(scratch, ignore_errors=True)
+            raise
+    except OSError as error:
+        raise UserError(f"{target}: cannot be written ({error.strerror or error})") from error
+
+
+def _open_folder(path: Path) -> Callable[[str, list[str]], TextFile | None]:
+    """A function (file name, notes to append to) -> the file or None, for a folder or a zip archive."""
+    if path.is_dir():
+        stored = {name: _plain_opener(path / name) for name in _names_in_folder(path)}
+    elif path.is_file():
+        stored = {name: _member_opener(path, member) for name, member in _names_in_zip(path).items()}
+    else:
+        raise UserError(f"{path}: no such folder; expected one with train.txt, valid.txt and test.txt")
+
+    def find(name: str, notes: list[str]) -> TextFile | None:
+        found = [candidate for candidate in (name, f"{name}.gz") if candidate in stored]
+        if len(found) > 1:
+            notes.append(f"{found[0]} and {found[1]} both exist: {found[0]} is read")
+        return TextFile(found[0], stored[found[0]]) if found else None
+
+    if not any(name.removesuffix(".gz") in [f"{split}.txt" for split in SPLITS] for name in stored):
+        inside = sorted({file.parent.name for file in path.glob("*/train.txt*")}) if path.is_dir() else []
+        hint = f"; did you mean {path / inside[0]}?" if inside else ""
+        raise UserError(f"{path}: no graph here, train.txt, valid.txt and test.txt are all missing{hint}")
+    return find
+
+
+def _plain_opener(path: Path) -> Callable[[], IO[bytes]]:
+    return lambda: open(path, "rb", buffering=0)
+
+
+def _member_opener(archive: Path, member: str) -> Callable[[], IO[bytes]]:
+    def open_member() -> IO[bytes]:
+        return zipfile.ZipFile(archive).open(member)
+
+    return open_member
+
+
+def _names_in_folder(path: Path) -> list[str]:
+    try:
+        return [file.relative_to(path).as_posix() for file in (*path.iterdir(), *path.glob("literals/*"))]
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+
+def _names_in_zip(path: Path) -> dict[str, str]:
+    """File name inside the graph's folder -> member of the archive."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [info.filename for info in archive.infolist() if not info.is_dir()]
+    except (zipfile.BadZipFile, OSError) as error:
+        raise UserError(f"{path}: expected a folder or a zip archive of one ({error})") from error
+    members = [name for name in members if not name.startswith("__MACOSX/")]
+    wanted = {f"{split}.txt{packed}" for split in SPLITS for packed in ("", ".gz")}
+    folders = sorted({name[: -len(name.split("/")[-1])] for name in members if name.split("/")[-1] in wanted})
+    if len(folders) > 1:
+        raise UserError(
+            f"{path}: holds several graphs ({', '.join(map(repr, folders))}); unpack it and give one folder"
+        )
+    start = folders[0] if folders else ""
+    return {name.removeprefix(start): name for name in members if name.startswith(start)}
+
+
+def _read_literals(
+    file: TextFile | None, notes: list[str], skipped: list[str]
+) -> tuple[pa.Table | None, list[str]]:
+    """(the literals that are numbers, errors); appends to `notes`, and to `skipped` for a header."""
+    if file is None:
+        notes.append(f"no {LITERALS}: the graph has no numeric fields")
+        return None, []
+    try:
+        table = read_table(file, LITERAL_COLUMNS, plain=("value",))
+    except DataError as error:
+        return None, list(error.problems)
+    parsed = parse_values(table["value"])
+    first_row = 0
+    if 0 in parsed.bad:
+        entity, field, value = (column[0].as_py() for column in table.columns)
+        if headers.looks_like_literals_header((entity, field, value)):
+            skipped.append(file.name)
+            del parsed.bad[0]
+            first_row = 1
+    good = np.ones(table.num_rows, dtype=bool)
+    good[:first_row] = False
+    good[list(parsed.bad)] = False
+    if good.sum() == 0 and not parsed.bad:
+        notes.append(f"{file.name} is empty: the graph has no numeric fields")
+    literals = pa.table({"entity": table["entity"], "field": table["field"], "value": parsed.values})
+    return literals.filter(pa.array(good)), _describe_bad_values(file, table["value"], parsed.bad)
+
+
+def _describe_bad_values(file: TextFile, texts: pa.ChunkedArray, bad: dict[int, str]) -> list[str]:
+    """One text naming the lines whose value is not a number; nothing when there are none."""
+    if not bad:
+        return []
+    shown = sorted(bad)[:LISTED_LINES]
+    lines = line_numbers(file, shown)
+    listed = [f"{file.name}:{lines[row]}:{texts[row].as_py()}: {bad[row]}" for row in shown]
+    text = list_some(listed, len(bad), "bad values")
+    return [f"{text}; write plain decimal numbers and leave out the rows of unknown values"]
+
+
+def _storable_names(names: tuple[str, ...], what: str) -> pa.Array:
+    for name in names:
+        if not name.strip() or name.startswith("\ufeff") or any(mark in name for mark in "\t\n\r\0"):
+            raise UserError(
+                f"{what} name {name!r} cannot be stored in a text file: a name must not be blank, hold a "
+                "tab, line end or NUL character, or start with U+FEFF"
+            )
+    try:
+        return pa.array(names, type=pa.string())
+    except UnicodeEncodeError as error:
+        raise UserError(f"{what} name {error.object!r} cannot be stored: it is not valid Unicode") from error
+
+
+def _write_facts(graph: NumericGraph, folder: Path, entities: pa.Array, relations: pa.Array) -> None:
+    """Fact files.  A first row that would read as a header is written twice, which shows that it is none."""
+    files = {f"{split}.txt": graph.split(split) for split in SPLITS}
+    if len(graph.negatives):
+        files[NEGATIVES] = graph.negatives
+    tables = {
+        name: pa.table(
+            {
+                "head": pa.DictionaryArray.from_arrays(facts[:, HEAD], entities),
+                "relation": pa.DictionaryArray.from_arrays(facts[:, RELATION], relations),
+                "tail": pa.DictionaryArray.from_arrays(facts[:, TAIL], entities),
+            }
+        )
+        for name, facts in files.items()
+    }
+    _, skipped, _ = headers.without_headers(tables)
+    for name, facts in files.items():
+        if name in skipped:
+            facts = np.concatenate([facts[:1], facts])
+        head, relation, tail = facts.T
+        _write_rows(folder / name, (entities, head), (relations, relation), (entities, tail))
+
+
+def _write_rows(path: Path, *columns: tuple[pa.Array, np.ndarray]) -> None:
+    """Tab-separated rows; each column is (names, int [rows] indices into them)."""
+    num_rows = len(columns[0][1])
+    with open(path, "wb") as stream:
+        for start in range(0, num_rows, ROWS_WRITTEN_AT_ONCE):
+            rows = slice(start, start + ROWS_WRITTEN_AT_ONCE)
+            cells = [names.take(pa.array(ids[rows])) for names, ids in columns]
+            lines = pc.binary_join_element_wise(
+                *cells[:-1], pc.binary_join_element_wise(cells[-1], "", "\n"), "\t"
+            )
+            stream.write("".join(lines.to_pylist()).encode())

@@ -1,0 +1,166 @@
+"""A literal's text to float64, and one value for each (entity, field).
+
+What counts as a number, after outer white space is removed:
+
+* decimal numbers: `12`, `-0.5`, `.5`, `5.`, `+3e-4`, leading zeros allowed, read to the nearest float64;
+* the same inside double quotes (`"12"`), or as an RDF literal of a numeric XML Schema type
+  (`"12"^^<http://www.w3.org/2001/XMLSchema#integer>`, `"1.5"^^xsd:double`, `"1960"^^xsd:gYear`);
+* decimal digits of any script, full-width ones included, and the minus sign U+2212: they stand for
+  ASCII digits one to one, so the conversion is exact.
+
+Everything else is refused and listed, because no reading of it is sure: words and empty cells, NaN and
+infinities, numbers beyond float64 (1e400) or so small that they would become 0 (1e-400), dates and times
+(a fractional year would mix with plain years), units, percent and currency signs, thousands separators
+and decimal commas (`1,234` is two numbers in two countries), underscores, hexadecimal numbers, fractions.
+
+Several different values of one (entity, field) become their median, which does not depend on the order
+of the rows; exact repeats of a value count once.  -0.0 is stored as 0.0.
+"""
+
+import dataclasses
+import re
+import unicodedata
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+PLAIN_NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
+INTEGER = re.compile(r"[-+]?[0-9]+\Z")
+XSD = r"(?:<http://www\.w3\.org/2001/XMLSchema#(\w+)>|xsd:(\w+)|http://www\.w3\.org/2001/XMLSchema#(\w+))"
+TYPED = re.compile(r'"([^"]*)"\^\^' + XSD + r"\Z")
+QUOTED = re.compile(r'"([^"]*)"\Z')
+DATE = re.compile(r"[-+]?\d{1,6}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?\Z")
+INTEGER_TYPES = frozenset(
+    ("integer", "int", "long", "short", "byte", "gYear", "nonNegativeInteger", "positiveInteger")
+    + (
+        "nonPositiveInteger",
+        "negativeInteger",
+        "unsignedInt",
+        "unsignedLong",
+        "unsignedShort",
+        "unsignedByte",
+    )
+)
+REAL_TYPES = frozenset(("decimal", "double", "float"))
+NON_FINITE_WORDS = frozenset(("nan", "inf", "infinity"))
+EXACT_INTEGERS = 2.0**53  # every integer up to here is a float64
+
+
+@dataclasses.dataclass(frozen=True)
+class ParsedValues:
+    """Texts turned into numbers.
+
+    Attributes:
+      values: float64 [rows]; 0 in rows listed in `bad`.
+      bad: row index -> why its text is not a number.
+      converted: what was rewritten before it was a plain number ("typed RDF literals", ...) -> rows.
+      rounded: rows whose integer is beyond 2^53 and not a float64, so that it was rounded.
+    """
+
+    values: np.ndarray
+    bad: dict[int, str]
+    converted: dict[str, int]
+    rounded: int
+
+
+def parse_values(texts: pa.ChunkedArray) -> ParsedValues:
+    """Numbers of a string column by the rules at the top of this module; nothing is raised."""
+    plain = pc.match_substring_regex(texts, PLAIN_NUMBER)
+    is_plain = np.asarray(plain.to_numpy(), dtype=bool)
+    safe = pc.if_else(plain, texts, "0")
+    values = np.array(pc.cast(safe, pa.float64()).to_numpy(), dtype=np.float64)
+    bad: dict[int, str] = {}
+    converted: dict[str, int] = {}
+    rounded = 0
+    has_digit = np.asarray(pc.match_substring_regex(safe, "[1-9]").to_numpy(), dtype=bool)
+    underflow = (values == 0) & has_digit
+    for row in np.flatnonzero(~is_plain | underflow | (np.abs(values) > EXACT_INTEGERS)).tolist():
+        text = texts[row].as_py()
+        value, note = parse_number(text)
+        if value is None:
+            bad[row] = note
+            values[row] = 0.0
+            continue
+        values[row] = value
+        if note:
+            converted[note] = converted.get(note, 0) + 1
+        if abs(value) > EXACT_INTEGERS and INTEGER.match(text) and int(value) != int(text):
+            rounded += 1
+    return ParsedValues(values + 0.0, bad, converted, rounded)
+
+
+def parse_number(text: str) -> tuple[float | None, str]:
+    """(value, what was rewritten or "") of a number; (None, why not) of anything else."""
+    stripped = text.strip()
+    typed, quoted = TYPED.match(stripped), QUOTED.match(stripped)
+    note, number = "", stripped
+    if typed:
+        number, note = typed.group(1).strip(), "typed RDF literals"
+        datatype = typed.group(2) or typed.group(3) or typed.group(4)
+        if datatype not in INTEGER_TYPES | REAL_TYPES:
+            return None, f"type {datatype} is not numeric"
+        if datatype in INTEGER_TYPES and not INTEGER.match(number):
+            return None, f"not an {datatype}"
+    elif quoted:
+        number, note = quoted.group(1).strip(), "quoted numbers"
+    if not number.isascii():
+        ascii_number = _ascii_digits(number)
+        if ascii_number != number:
+            number, note = ascii_number, note or "numbers in non-ASCII digits"
+    if not re.match(PLAIN_NUMBER, number):
+        return None, _why_not_a_number(number)
+    value = float(number)
+    if not np.isfinite(value):
+        return None, "beyond the range of float64"
+    if value == 0 and re.search("[1-9]", re.split("[eE]", number)[0]):
+        return None, "not zero, but too small for float64"
+    return value + 0.0, note
+
+
+def aggregate(keys: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, int]:
+    """One value for each distinct key: the median of its different values.
+
+    Args:
+      keys: int64 [rows]; values: finite float64 [rows].
+
+    Returns:
+      (keys int64 [k] ascending, values float64 [k], rows that exactly repeat another row, keys that had
+      several different values).
+    """
+    order = np.lexsort((values, keys))
+    keys, values = keys[order], values[order]
+    first = np.ones(len(keys), dtype=bool)
+    first[1:] = (keys[1:] != keys[:-1]) | (values[1:] != values[:-1])
+    repeats = int(len(keys) - first.sum())
+    keys, values = keys[first], values[first]
+    groups, starts, counts = np.unique(keys, return_index=True, return_counts=True)
+    low, high = values[starts + (counts - 1) // 2], values[starts + counts // 2]
+    middle = np.where(low == high, low, low / 2 + high / 2)  # halves first: the sum may overflow
+    return groups, middle, repeats, int((counts > 1).sum())
+
+
+def _ascii_digits(text: str) -> str:
+    """`text` with decimal digits of every script and the minus sign U+2212 in ASCII."""
+    digits = {
+        character: str(digit)
+        for character in text
+        if (digit := unicodedata.decimal(character, None)) is not None
+    }
+    return "".join(digits.get(character, character) for character in text).replace("\u2212", "-")
+
+
+def _why_not_a_number(text: str) -> str:
+    if text == "":
+        return "empty"
+    if text.lstrip("+-").casefold() in NON_FINITE_WORDS:
+        return "not finite"
+    if DATE.match(text):
+        return "a date"
+    if re.match(r"[-+]?[0-9]{1,3}([,.' \u00a0\u202f_][0-9]{3})+([.,][0-9]+)?\Z", text):
+        return "a number with thousands separators"
+    if re.match(r"[-+]?[0-9]+,[0-9]+\Z", text):
+        return "a decimal comma"
+    if re.match(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)\s*[^\s0-9.,:/-]", text):
+        return "a number with a unit"
+    return "not a number"

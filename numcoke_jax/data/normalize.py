@@ -1,0 +1,183 @@
+"""Value scales: numeric literals in their own units to numbers a network can take, field by field.
+
+Everything is computed in float64 from observed cells alone, so that values which float32 cannot tell
+apart (time stamps a second apart, 1e39) keep their order.  A missing cell becomes 0 and is told from a
+true 0 by the `observed` mask only.
+
+| kind | an observed value becomes | a constant field becomes |
+|---|---|---|
+| minmax | (x - min) / (max - min), in [0, 1] | 0.5 |
+| quantile | its mid-rank share (values below + half of its equals) / n, in (0, 1) | 0.5 |
+| zscore | (x - mean) / standard deviation (of the population) | 0 |
+| none | itself; must fit into float32 | itself |
+
+Values that were not there when the scale was fitted are clipped to the fitted range by minmax and
+quantile (which interpolates between its fitted values), and to +-`ZSCORE_LIMIT` by zscore.
+"""
+
+import dataclasses
+import json
+
+import numpy as np
+
+from numcoke_jax.errors import UserError
+
+KINDS = ("minmax", "quantile", "zscore", "none")
+ZSCORE_LIMIT = 1e6
+FLOAT32_MAX = float(np.finfo(np.float32).max)
+
+
+@dataclasses.dataclass(frozen=True)
+class Normalizer:
+    """A fitted scale of M fields; `constants[m]` holds float64 arrays of field m by name.
+
+    minmax: "minimum", "maximum" [1]; quantile: "values", "shares" [distinct values], both ascending;
+    zscore: "mean", "deviation" [1]; none: nothing.  A field without observed values has minimum and
+    maximum 0, no quantile values, mean and deviation 0.
+    """
+
+    kind: str
+    constants: tuple[dict[str, np.ndarray], ...]
+
+    def apply(self, values: np.ndarray, observed: np.ndarray) -> np.ndarray:
+        """Scaled values float64 [N, M], finite, 0 where not observed; ValueError on wrong shapes."""
+        _check_shapes(values, observed)
+        if values.shape[1] != len(self.constants):
+            raise ValueError(f"normalizer has {len(self.constants)} fields, values have {values.shape[1]}")
+        scaled = np.zeros(values.shape, dtype=np.float64)
+        scale = _SCALES[self.kind]
+        for field, constants in enumerate(self.constants):
+            seen = observed[:, field]
+            scaled[seen, field] = scale(values[seen, field].astype(np.float64), constants)
+        return scaled
+
+    def to_json(self) -> str:
+        """One JSON object; floats are written so that they read back bit for bit."""
+        fields = [{name: array.tolist() for name, array in constants.items()} for constants in self.constants]
+        return json.dumps({"kind": self.kind, "fields": fields})
+
+    @staticmethod
+    def from_json(text: str) -> "Normalizer":
+        """The inverse of `to_json`; ValueError when the text is something else."""
+        stored = json.loads(text)
+        if not isinstance(stored, dict) or stored.get("kind") not in KINDS or "fields" not in stored:
+            raise ValueError(f"not a stored normalizer: {text[:80]!r}")
+        fields = (
+            {name: np.asarray(numbers, dtype=np.float64) for name, numbers in constants.items()}
+            for constants in stored["fields"]
+        )
+        return Normalizer(stored["kind"], tuple(fields))
+
+
+def fit_normalizer(values: np.ndarray, observed: np.ndarray, kind: str) -> Normalizer:
+    """The scale of each field from its observed cells.
+
+    Args:
+      values: float64 [N, M]; cells that are not observed may hold anything.
+      observed: bool [N, M].
+      kind: one of KINDS.
+
+    Raises:
+      UserError: an unknown kind; or "none" with a value that float32 cannot hold.
+      ValueError: wrong shapes, or an observed value that is not finite.
+    """
+    if kind not in KINDS:
+        raise UserError(f"data.normalize must be one of {', '.join(KINDS)}, got {kind!r}")
+    _check_shapes(values, observed)
+    constants = []
+    for field in range(values.shape[1]):
+        column = np.sort(values[observed[:, field], field].astype(np.float64)) + 0.0
+        if not np.isfinite(column).all():
+            raise ValueError(f"field {field} has an observed value that is not finite")
+        if kind == "none" and len(column) and np.abs(column).max() > FLOAT32_MAX:
+            raise UserError(
+                f"data.normalize=none: field {field} holds {np.abs(column).max():g}, beyond float32; "
+                "use minmax, quantile or zscore"
+            )
+        constants.append(_FITS[kind](column))
+    return Normalizer(kind, tuple(constants))
+
+
+def _check_shapes(values: np.ndarray, observed: np.ndarray) -> None:
+    if values.ndim != 2 or values.shape != observed.shape or observed.dtype != np.bool_:
+        raise ValueError(
+            "expected values [N, M] and bool observed [N, M], "
+            f"got {values.shape} and {observed.dtype} {observed.shape}"
+        )
+
+
+def _fit_minmax(column: np.ndarray) -> dict[str, np.ndarray]:
+    low, high = (column[0], column[-1]) if len(column) else (0.0, 0.0)
+    return {"minimum": np.array([low]), "maximum": np.array([high])}
+
+
+def _fit_quantile(column: np.ndarray) -> dict[str, np.ndarray]:
+    distinct, counts = np.unique(column, return_counts=True)
+    below = np.cumsum(counts) - counts
+    return {"values": distinct, "shares": (below + counts / 2) / max(len(column), 1)}
+
+
+def _fit_zscore(column: np.ndarray) -> dict[str, np.ndarray]:
+    if len(column) == 0 or column[0] == column[-1]:  # rounding would give a tiny deviation
+        mean = column[0] if len(column) else 0.0
+        return {"mean": np.array([mean]), "deviation": np.array([0.0])}
+    exponent = _exponent(column)
+    scaled = np.ldexp(column, -exponent)
+    return {
+        "mean": np.array([np.ldexp(scaled.mean(), exponent)]),
+        "deviation": np.array([np.ldexp(scaled.std(), exponent)]),
+    }
+
+
+def _scale_minmax(column: np.ndarray, constants: dict[str, np.ndarray]) -> np.ndarray:
+    low, high = constants["minimum"], constants["maximum"]
+    return _fraction(np.clip(column, low, high), low, high)
+
+
+def _scale_quantile(column: np.ndarray, constants: dict[str, np.ndarray]) -> np.ndarray:
+    values, shares = constants["values"], constants["shares"]
+    if len(values) == 0:
+        return np.full(len(column), 0.5)
+    column = np.clip(column, values[0], values[-1])
+    right = np.searchsorted(values, column)  # the first fitted value that is not smaller
+    left = np.where(values[right] == column, right, right - 1)
+    step = np.where(left == right, 0.0, _fraction(column, values[left], values[right]))
+    return shares[left] + step * (shares[right] - shares[left])
+
+
+def _scale_zscore(column: np.ndarray, constants: dict[str, np.ndarray]) -> np.ndarray:
+    mean, deviation = constants["mean"][0], constants["deviation"][0]
+    if deviation == 0:
+        return np.zeros(len(column))
+    exponent = _exponent(np.array([mean, deviation]))
+    with np.errstate(over="ignore"):  # an unseen value may be far out; the clip brings it back
+        scores = (np.ldexp(column, -exponent) - np.ldexp(mean, -exponent)) / np.ldexp(deviation, -exponent)
+    return np.clip(scores, -ZSCORE_LIMIT, ZSCORE_LIMIT)
+
+
+def _scale_none(column: np.ndarray, constants: dict[str, np.ndarray]) -> np.ndarray:
+    return np.clip(column, -FLOAT32_MAX, FLOAT32_MAX)
+
+
+def _fraction(column: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """(column - low) / (high - low) for low <= column <= high, 0.5 where low equals high.
+
+    All three are first divided by a common power of two, so that high - low neither overflows nor loses
+    the smallest numbers.
+    """
+    exponent = _exponent(low, high)
+    low, high, column = (np.ldexp(array, -exponent) for array in (low, high, column))
+    width = high - low
+    return np.where(width > 0, (column - low) / np.where(width > 0, width, 1.0), 0.5)
+
+
+def _exponent(*arrays: np.ndarray) -> np.ndarray:
+    """The power of two just above the largest magnitude: over one array as a whole, over several a cell."""
+    largest = (
+        np.abs(arrays[0]).max() if len(arrays) == 1 else np.maximum(*(np.abs(array) for array in arrays))
+    )
+    return np.frexp(largest)[1]
+
+
+_FITS = {"minmax": _fit_minmax, "quantile": _fit_quantile, "zscore": _fit_zscore, "none": lambda column: {}}
+_SCALES = {"minmax": _scale_minmax, "quantile": _scale_quantile, "zscore": _scale_zscore, "none": _scale_none}

@@ -1,0 +1,264 @@
+"""Tab-separated text files: bytes on disk to columns of strings.
+
+The rules, the same for every file (facts, negatives, literals):
+
+* Encoding is UTF-8.  A byte-order mark (U+FEFF) at the start of a line is dropped: editors leave one
+  at the start of a file, and joining files leaves more inside.
+* Lines end at LF, CRLF or CR, in any mixture, and the last one may lack its end.  Nothing else ends a
+  line: U+0085, U+2028, form feeds and the like stay inside names.
+* A line of nothing but white space is blank and ignored.
+* Every other line has exactly three fields separated by tabs.  There is no quoting and no escaping: a
+  quotation mark is part of the name.  No word means "missing": nan, NA, null and 1.0 are names.
+* A name is kept to the letter, outer white space (NBSP included) too, but must not be blank and must
+  not hold a NUL character.
+* gzip is recognised by its first bytes, whatever the file is called.
+
+A file that breaks a rule raises one `DataError` that lists its bad lines.  The happy path is pyarrow's
+CSV parser on blocks of whole lines; only a bad file is walked line by line, to name its lines.
+"""
+
+import dataclasses
+import gzip
+import io
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO, Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+
+from numcoke_jax.errors import UserError
+
+BLOCK_BYTES = 1 << 24  # read at once; the memory above the parsed columns is a few times this
+CHUNK_BYTES = 1 << 20  # parsed at once by one thread
+LISTED_LINES = 20  # bad lines named in one error; the rest is counted
+BYTE_ORDER_MARK = "\ufeff".encode()
+FACT_COLUMNS = ("head", "relation", "tail")
+LITERAL_COLUMNS = ("entity", "field", "value")
+GZIP_MAGIC = b"\x1f\x8b"
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+
+
+class DataError(UserError):
+    """The content of data files is wrong.  `problems` holds one line for each kind of fault and file."""
+
+    def __init__(self, problems: Iterable[str]):
+        self.problems = tuple(problems)
+        super().__init__("; ".join(self.problems))
+
+
+@dataclasses.dataclass(frozen=True)
+class TextFile:
+    """A file that can be opened again: in a folder or inside a zip archive.
+
+    Attributes:
+      name: how messages call it, such as "train.txt".
+      open: returns a new binary stream of the stored bytes; may raise OSError.
+    """
+
+    name: str
+    open: Callable[[], IO[bytes]]
+
+
+def read_table(file: TextFile, columns: tuple[str, str, str], plain: tuple[str, ...] = ()) -> pa.Table:
+    """The rows of `file` in file order, blank lines left out.
+
+    Columns are dictionary<int32, string> with one dictionary each; those in `plain` are strings.
+    Raises DataError listing the lines that break the rules at the top of this module, and UserError
+    when the file cannot be read.
+    """
+    types = {
+        name: pa.string() if name in plain else pa.dictionary(pa.int32(), pa.string()) for name in columns
+    }
+    tables = []
+    with _open_text(file) as stream:
+        for block in _line_blocks(stream, file.name):
+            table = _parse_block(block, types)
+            if table is None:
+                raise DataError(_describe_bad_lines(file, columns))
+            tables.append(table)
+    schema = pa.schema(list(types.items()))
+    table = pa.concat_tables(tables).unify_dictionaries() if tables else schema.empty_table()
+    blank = _blank_cells(table)
+    if blank is None:
+        return table
+    all_blank = pc.and_(pc.and_(blank[0], blank[1]), blank[2])
+    any_blank = pc.or_(pc.or_(blank[0], blank[1]), blank[2])
+    if pc.any(pc.xor(any_blank, all_blank)).as_py():
+        raise DataError(_describe_bad_lines(file, columns))
+    return table.filter(pc.invert(all_blank))
+
+
+def line_numbers(file: TextFile, rows: Iterable[int]) -> dict[int, int]:
+    """Row index of `read_table(file)` -> line number (from 1), for messages; walks the file."""
+    wanted, found, row = set(rows), {}, -1
+    for number, line in _numbered_lines(file):
+        if line.decode(errors="replace").strip():
+            row += 1
+            if row in wanted:
+                found[row] = number
+    return found
+
+
+def list_some(items: list[str], total: int, what: str) -> str:
+    """`items` joined, with the total behind when it is larger: "a; b; ... (12 bad lines in all)"."""
+    text = "; ".join(items)
+    return text if total <= len(items) else f"{text}; ... ({total:,} {what} in all)"
+
+
+def _open_text(file: TextFile) -> IO[bytes]:
+    """An open stream of `file`'s bytes, unpacked when they start like gzip; UserError when unreadable."""
+    try:
+        stream = io.BufferedReader(cast(Any, file.open()))
+        start = stream.peek(2)[:2]
+    except OSError as error:
+        raise UserError(f"{file.name}: cannot be read ({error.strerror or error})") from error
+    if start in UTF16_MARKS:
+        stream.close()
+        raise DataError([f"{file.name}: is UTF-16, expected UTF-8; convert it: iconv -f UTF-16 -t UTF-8"])
+    return cast(IO[bytes], gzip.GzipFile(fileobj=stream) if start == GZIP_MAGIC else stream)
+
+
+def _line_blocks(stream: IO[bytes], name: str) -> Iterator[bytes]:
+    """Blocks of whole lines, every line end made LF, no byte-order mark at the start of a line."""
+    unfinished: list[bytes] = []
+    ended_with_cr = False
+    while data := _read_block(stream, name):
+        if ended_with_cr and data.startswith(b"\n"):
+            data = data[1:]  # the CR before it, at the end of the last block, already ended the line
+        ended_with_cr = data.endswith(b"\r")
+        if b"\r" in data:
+            data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        cut = data.rfind(b"\n") + 1
+        if cut == 0:
+            unfinished.append(data)
+            continue
+        yield _without_byte_order_marks(b"".join([*unfinished, data[:cut]]))
+        unfinished = [data[cut:]]
+    if rest := b"".join(unfinished):
+        yield _without_byte_order_marks(rest)
+
+
+def _read_block(stream: IO[bytes], name: str) -> bytes:
+    try:
+        return stream.read(BLOCK_BYTES)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError([f"{name}: the compressed data are damaged or cut short ({error})"]) from error
+    except OSError as error:
+        raise UserError(f"{name}: cannot be read ({error.strerror or error})") from error
+
+
+def _without_byte_order_marks(block: bytes) -> bytes:
+    if BYTE_ORDER_MARK not in block:
+        return block
+    while block.startswith(BYTE_ORDER_MARK):
+        block = block[len(BYTE_ORDER_MARK) :]
+    while b"\n" + BYTE_ORDER_MARK in block:
+        block = block.replace(b"\n" + BYTE_ORDER_MARK, b"\n")
+    return block
+
+
+def _parse_block(block: bytes, types: dict[str, pa.DataType]) -> pa.Table | None:
+    """The rows of a block of whole lines, or None when some line is bad."""
+    if b"\0" in block:
+        return None
+    bad_lines: list[pacsv.InvalidRow] = []
+
+    def on_wrong_field_count(row: pacsv.InvalidRow) -> str:
+        if row.text.strip():
+            bad_lines.append(row)
+        return "skip" if len(bad_lines) < LISTED_LINES else "error"
+
+    for chunk_bytes in (CHUNK_BYTES, len(block) + 1):  # the second for a line longer than a chunk
+        bad_lines.clear()
+        try:
+            table = pacsv.read_csv(
+                pa.BufferReader(block),
+                read_options=pacsv.ReadOptions(column_names=list(types), block_size=chunk_bytes),
+                parse_options=pacsv.ParseOptions(
+                    delimiter="\t",
+                    quote_char=False,
+                    double_quote=False,
+                    escape_char=False,
+                    newlines_in_values=False,
+                    ignore_empty_lines=True,
+                    invalid_row_handler=on_wrong_field_count,
+                ),
+                convert_options=pacsv.ConvertOptions(
+                    column_types=types, strings_can_be_null=False, check_utf8=True
+                ),
+            )
+        except pa.ArrowInvalid:
+            continue
+        return None if bad_lines else table
+    return None
+
+
+def _blank_cells(table: pa.Table) -> list[pa.ChunkedArray] | None:
+    """A boolean column for each column of `table`, True where a cell is white space; None if nowhere."""
+    blanks = []
+    for column in table.columns:
+        if pa.types.is_dictionary(column.type):
+            is_blank = [
+                pc.equal(pc.utf8_trim_whitespace(chunk.dictionary), "").take(chunk.indices)
+                for chunk in column.chunks
+            ]
+            blanks.append(pa.chunked_array(is_blank, type=pa.bool_()))
+        else:
+            blanks.append(pc.equal(pc.utf8_trim_whitespace(column), ""))
+    return blanks if any(pc.any(blank).as_py() for blank in blanks) else None
+
+
+def _numbered_lines(file: TextFile) -> Iterator[tuple[int, bytes]]:
+    """(line number from 1, line without its end) for every line of the file."""
+    number = 0
+    with _open_text(file) as stream:
+        for block in _line_blocks(stream, file.name):
+            lines = block.split(b"\n")
+            if not lines[-1]:
+                lines.pop()
+            for line in lines:
+                number += 1
+                yield number, line
+
+
+def _describe_bad_lines(file: TextFile, columns: tuple[str, str, str]) -> list[str]:
+    """One text that lists the bad lines of `file`, with a remedy where the cause is plain."""
+    listed: list[str] = []
+    remedies: dict[str, None] = {}  # an ordered set
+    total = 0
+    for number, line in _numbered_lines(file):
+        problem, remedy = _line_problem(line, columns)
+        if problem:
+            total += 1
+            if len(listed) < LISTED_LINES:
+                listed.append(f"{file.name}:{number}: {problem}")
+                remedies.setdefault(remedy)
+    if not total:
+        return [f"{file.name}: cannot be parsed as tab-separated text"]
+    hints = "".join(f"; {remedy}" for remedy in remedies if remedy)
+    return [list_some(listed, total, "bad lines") + hints]
+
+
+def _line_problem(line: bytes, columns: tuple[str, str, str]) -> tuple[str, str]:
+    """(what is wrong with a line, a remedy or ""); ("", "") for a good or blank line."""
+    try:
+        text = line.decode()
+    except UnicodeDecodeError as error:
+        remedy = "save the file as UTF-8, for example: iconv -f LATIN1 -t UTF-8"
+        return f"byte 0x{line[error.start]:02x} at byte {error.start + 1} is not UTF-8", remedy
+    if "\0" in text:
+        return "holds a NUL character", "the file is binary or UTF-16; save it as UTF-8 text"
+    if not text.strip():
+        return "", ""
+    fields = text.split("\t")
+    if len(fields) != 3:
+        remedy = ""
+        if len(fields) == 1 and len(text.split()) >= 3:
+            remedy = "the fields seem to be separated by spaces; separate them by single tabs"
+        elif len(fields) == 1 and max(text.count(","), text.count(";"), text.count("|")) >= 2:
+            remedy = "the fields seem to be separated by another character; separate them by single tabs"
+        return f"expected 3 tab-separated fields, found {len(fields)}", remedy
+    blank = [name for name, field in zip(columns, fields, strict=True) if not field.strip()]
+    return (f"the {blank[0]} is blank", "") if blank else ("", "")
