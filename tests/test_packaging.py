@@ -1,0 +1,294 @@
+"""What a newcomer reads and types is true: commands, config keys, requirements, pinned versions, paths."""
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from ml_collections import ConfigDict
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from numcoke_jax.config import default_config
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+DOCUMENTS = sorted(
+    str(path.relative_to(REPOSITORY)) for path in [*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md")]
+)
+# Named in the documents, but with an argument that the reader fills in.
+PLACEHOLDERS = {"DIR", "NAME"}
+# What a make hands to the programs it runs.
+MAKE_VARIABLES = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES", "ARGS", "PYTHON", "REQUIREMENTS"}
+
+
+def read(name: str) -> str:
+    return (REPOSITORY / name).read_text(encoding="utf-8")
+
+
+def documented_commands(text: str) -> list[list[str]]:
+    """Words of every `make ...` and `python -m numcoke_jax...` in code blocks and code spans of a page."""
+    blocks = re.findall(r"^```\w*\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    spans = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE))
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()] + spans
+    return [shlex.split(line, comments=True) for line in lines if is_command(line)]
+
+
+def is_command(line: str) -> bool:
+    return re.match(r"(\w+=\S+ )*(make|python3? -m (numcoke_jax|experiments))\b", line.strip()) is not None
+
+
+def makefile_targets() -> set[str]:
+    return set(re.findall(r"^([a-z][a-z-]*):(?!=)", read("Makefile"), flags=re.MULTILINE))
+
+
+def makefile_commands() -> list[list[str]]:
+    """The module runs in the Makefile's recipes, with its variables put in."""
+    text = read("Makefile")
+    variables = dict(re.findall(r"^([A-Z]+) :?= (.*)$", text, flags=re.MULTILINE))
+    commands = []
+    for recipe in re.findall(r"^\t(.*-m numcoke_jax.*|\$\(PROGRAM\).*)$", text, flags=re.MULTILINE):
+        while names := re.findall(r"\$\(([A-Z]+)\)", recipe):
+            for name in names:
+                recipe = recipe.replace(f"$({name})", variables.get(name, ""))
+        commands.append(recipe.split())
+    return commands
+
+
+def problems(words: list[str], config: ConfigDict) -> list[str]:
+    """What is wrong with a command, as the reader would meet it."""
+    words = words[
+        [re.match(r"[A-Z_]+=", word) is None for word in words].index(True) :
+    ]  # VARIABLE=value command
+    if words[0] == "make":
+        variables = dict(word.split("=", 1) for word in words[1:] if "=" in word)
+        targets = [word for word in words[1:] if "=" not in word]
+        found = [f"no make target {target}" for target in targets if target not in makefile_targets()]
+        return found + flag_problems(shlex.split(variables.get("ARGS", "")), config)
+    module = words[words.index("-m") + 1]
+    found = [] if importlib.util.find_spec(module) else [f"no module {module}"]
+    return found + flag_problems(words[words.index("-m") + 2 :], config)
+
+
+def flag_problems(flags: list[str], config: ConfigDict) -> list[str]:
+    found = []
+    for flag in flags:
+        name, _, value = flag.partition("=")
+        if name == "--config" and value not in PLACEHOLDERS and not (REPOSITORY / value).is_file():
+            found.append(f"no config file {value}")
+        elif name.startswith("--config."):
+            found += key_problems(name.removeprefix("--config."), value, config)
+    return found
+
+
+def key_problems(key: str, value: str, config: ConfigDict) -> list[str]:
+    section, _, last = key.rpartition(".")
+    owner = config
+    for part in filter(None, section.split(".")):
+        if part not in owner:
+            return [f"no config key {key}"]
+        owner = owner[part]
+    if last not in owner:
+        return [f"no config key {key}"]
+    kind = type(owner[last])
+    texts = {bool: "True|False|true|false", int: r"-?\d+", float: r"-?\d+(\.\d*)?(e-?\d+)?"}
+    if re.fullmatch(texts.get(kind, ".*"), value) is None:
+        return [f"{key} must be {kind.__name__}, not {value!r}"]
+    return []
+
+
+@pytest.mark.parametrize("page", DOCUMENTS)
+def test_documented_commands_name_what_exists(page):
+    config = default_config()
+    wrong = {
+        " ".join(words): found
+        for words in documented_commands(read(page))
+        if (found := problems(words, config))
+    }
+    assert wrong == {}
+
+
+def test_readme_shows_the_commands_that_everyone_needs():
+    commands = {" ".join(words) for words in documented_commands(read("README.md"))}
+    assert {"make demo", "make test", "python -m numcoke_jax.main --config=configs/spotify.py"} <= {
+        shown for command in commands for shown in (command, command.partition(" --workdir")[0])
+    }
+
+
+def test_ci_commands_name_what_exists():
+    commands = [shlex.split(line) for line in read(".ci/run").splitlines() if is_command(line)]
+    assert [words[:2] for words in commands] == [["make", "lint"], ["make", "demo"], ["make", "test"]]
+    config = default_config()
+    assert [found for words in commands if (found := problems(words, config))] == []
+
+
+def test_makefile_commands_name_what_exists():
+    config = default_config()
+    commands = makefile_commands()
+    assert len(commands) == 4  # demo, spotify, credit, us-cities
+    assert [found for words in commands if (found := problems(words, config))] == []
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        ("make tset", "no make target tset"),
+        ("make demo ARGS='--config.seeed=1'", "no config key seeed"),
+        ("python -m numcoke_jax.mian", "no module numcoke_jax.mian"),
+        ("python -m numcoke_jax.main --config=configs/absent.py", "no config file configs/absent.py"),
+        ("python -m numcoke_jax.graph --config.model.dmi=3", "no config key model.dmi"),
+        ("python -m numcoke_jax.graph --config.modle.dim=3", "no config key modle.dim"),
+        ("python -m numcoke_jax.graph --config.model.dim=many", "model.dim must be int, not 'many'"),
+    ],
+)
+def test_a_wrong_command_is_noticed(command, problem):
+    page = f"Text.\n\n```sh\n{command}  # why\n```\n"
+    (words,) = documented_commands(page)
+    assert problem in problems(words, default_config())
+
+
+@pytest.mark.parametrize("page", DOCUMENTS)
+def test_files_that_documents_name_exist(page):
+    code = re.findall(r"`([^`\n]+)`", read(page))
+    links = re.findall(r"\]\(([^)#:]+)\)", read(page))
+    named = [
+        word
+        for word in code
+        if re.fullmatch(r"(numcoke_jax|configs|docs|tests|experiments|\.ci)/[\w./]+", word)
+    ]
+    absent = [name for name in named + links if "NAME" not in name and not (REPOSITORY / name).exists()]
+    assert absent == []
+
+
+def make(*arguments: str, folder: Path = REPOSITORY) -> subprocess.CompletedProcess[str]:
+    """Run make as from a shell, also where a make runs these tests."""
+    if shutil.which("make") is None:
+        pytest.skip("make is not installed")
+    environment = {name: value for name, value in os.environ.items() if name not in MAKE_VARIABLES}
+    return subprocess.run(
+        ["make", *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("target", sorted(makefile_targets()))
+def test_make_accepts_its_targets(target):
+    dry = make("-n", target)
+    assert dry.returncode == 0, dry.stderr
+    assert dry.stderr == ""
+
+
+def test_make_help_lists_every_target():
+    assert set(re.findall(r"^  make ([a-z-]+)", make().stdout, flags=re.MULTILINE)) == makefile_targets() - {
+        "help"
+    } | {"help"}
+
+
+def test_make_without_a_suitable_python_says_so(tmp_path):
+    for name in ("Makefile", "requirements-cpu.txt", "constraints.txt", "pyproject.toml"):
+        shutil.copy(REPOSITORY / name, tmp_path)
+    old = tmp_path / "python3"
+    old.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")  # as an interpreter does that is too old
+    old.chmod(0o755)
+    run = make("install", f"PYTHON={old}", "REQUIREMENTS=requirements-cpu.txt", folder=tmp_path)
+    assert run.returncode != 0
+    first = run.stderr.splitlines()[0]
+    assert first.startswith("make: no Python 3.11 or newer with the venv module among")
+    assert str(old) in first and "PYTHON=/path/to/python3" in first
+    assert not (tmp_path / ".venv").exists()
+
+
+def pinned_versions() -> dict[str, Version]:
+    lines = [line.partition("#")[0].strip() for line in read("constraints.txt").splitlines()]
+    pins = [line.split("==") for line in lines if line]
+    return {canonicalize_name(name): Version(version) for name, version in pins}
+
+
+def all_requirements() -> list[Requirement]:
+    extras = [line for lines in PROJECT["optional-dependencies"].values() for line in lines]
+    return [Requirement(line) for line in PROJECT["dependencies"] + extras]
+
+
+def test_pinned_versions_satisfy_the_project():
+    pins = pinned_versions()
+    tested = [requirement for requirement in all_requirements() if requirement.name != "pyoxigraph"]
+    absent = [requirement.name for requirement in tested if canonicalize_name(requirement.name) not in pins]
+    assert absent == []
+    outside = [str(r) for r in tested if pins[canonicalize_name(r.name)] not in r.specifier]
+    assert outside == []
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-cpu.txt"])
+def test_requirements_list_the_project_and_its_tools(name):
+    lines = [line for line in read(name).splitlines() if line and not line.startswith("#")]
+    listed = {canonicalize_name(Requirement(line).name) for line in lines}
+    needed = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]
+    assert listed == {canonicalize_name(Requirement(line).name) for line in needed}
+    issue = {"jax", "flax", "optax", "orbax-checkpoint", "numpy", "pandas", "ml-collections", "pytest"}
+    assert issue <= listed
+    assert ("jax[cuda12]" in lines) == (name == "requirements.txt")
+
+
+def test_every_dependency_has_a_reason():
+    text = read("pyproject.toml")
+    for requirement in PROJECT["dependencies"]:
+        assert re.search(rf'"{re.escape(requirement)}",  # \w', text), requirement
+
+
+def test_imports_of_the_package_are_declared():
+    pattern = re.compile(r"^(?:from|import) (\w+)", flags=re.MULTILINE)
+    files = (REPOSITORY / "numcoke_jax").rglob("*.py")
+    imported = {name for path in files for name in pattern.findall(path.read_text(encoding="utf-8"))}
+    distributions = {"absl": "absl-py", "orbax": "orbax-checkpoint"}
+    third_party = imported - set(sys.stdlib_module_names) - {"numcoke_jax", "__future__"}
+    declared = {canonicalize_name(Requirement(line).name) for line in PROJECT["dependencies"]}
+    extras = {canonicalize_name(requirement.name) for requirement in all_requirements()} - declared
+    assert {canonicalize_name(distributions.get(name, name)) for name in third_party} <= declared | extras
+
+
+def test_licence_is_apache():
+    assert PROJECT["license"] == "Apache-2.0"
+    text = read("LICENSE")
+    assert (
+        "Apache License" in text
+        and "Version 2.0, January 2004" in text
+        and "END OF TERMS AND CONDITIONS" in text
+    )
+
+
+def repository_files() -> list[Path]:
+    """What is or would be committed; everything but hidden folders where git cannot say."""
+    if shutil.which("git") and (REPOSITORY / ".git").exists():
+        command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        names = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+        return [path for name in names.split("\0") if name and (path := REPOSITORY / name).is_file()]
+    paths = [path for path in REPOSITORY.rglob("*") if path.is_file()]
+    return [
+        p for p in paths if not any(part.startswith(".") for part in p.relative_to(REPOSITORY).parts[:-1])
+    ]
+
+
+LOCAL_PATH = re.compile(rb"(?<![\w.~*)\]}])/(?:home|root|work|Users|mnt|scratch)/|[A-Z]:\\Users")
+
+
+def test_local_paths_are_recognised():
+    assert LOCAL_PATH.search(b'open("' + b"/ho" + b'me/someone/data.csv")')
+    assert not LOCAL_PATH.search(b"https://example.org/home/page and ../work/notes")
+
+
+def test_no_file_mentions_a_local_path():
+    files = repository_files()
+    assert REPOSITORY / "README.md" in files
+    mentions = [
+        f"{path.relative_to(REPOSITORY)}:{number}"
+        for path in files
+        for number, line in enumerate(path.read_bytes().splitlines(), start=1)
+        if LOCAL_PATH.search(line)
+    ]
+    assert mentions == []
