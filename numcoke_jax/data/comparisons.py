@@ -52,7 +52,7 @@ class ComparisonSettings:
     groups: str = "relation"
     group_size: int = 60
     entities: int = 0
-    split: tuple[float, float, float] = (0.1, 0.1, 0.8)
+    split: tuple[float, ...] = (0.1, 0.1, 0.8)
     missing_rate: float = 0.2
     negatives_per_pair: int = 5
     seed: int = 0

@@ -47,7 +47,9 @@ def comparison_settings(data_config: ConfigDict) -> ComparisonSettings:
     """The keys of config.data that decide how a table is compared; raises UserError for wrong values."""
     keys = [field.name for field in dataclasses.fields(ComparisonSettings)]
     values = {key: data_config[key] for key in keys}
-    return ComparisonSettings(**values | {"split": tuple(data_config.split)})
+    values["split"] = tuple(float(share) for share in data_config.split)
+    values["missing_rate"] = float(data_config.missing_rate)
+    return ComparisonSettings(**values)
 
 
 def build_graph(table: EntityTable, relations: Sequence[str], settings: ComparisonSettings) -> LoadedGraph:
