@@ -1,6 +1,6 @@
 # Everything a newcomer needs: `make demo` and `make test` start from a fresh clone with nothing installed.
 #   make demo ARGS="--config.seed=1"        more flags for the program
-#   make test PYTHON=/path/to/python3.12    the interpreter that makes .venv
+#   make test PYTHON=/path/to/python3.12    the interpreter that makes .venv, where there is none yet
 #   make demo REQUIREMENTS=requirements-cpu.txt   no GPU libraries although there is a GPU
 
 SHELL := /bin/sh
