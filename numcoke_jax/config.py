@@ -127,7 +127,8 @@ def train_config() -> ConfigDict:
 
 def eval_config() -> ConfigDict:
     evaluation = ConfigDict()
-    evaluation.chunk = 128  # heads scored at once: memory grows with chunk x entities
+    evaluation.chunk = 256  # heads scored at once: memory grows with chunk x entities
+    evaluation.selection = "seen"  # what validation ranks against: "seen", "all" or "reversed" (selection.py)
     evaluation.exclude_self = False  # select on ranks without the head itself as a candidate
     return evaluation
 

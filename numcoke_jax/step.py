@@ -15,8 +15,7 @@ from numcoke_jax.models.interface import KnowledgeModel
 from numcoke_jax.models.numeric_embedding import Literals
 
 
-@struct.dataclass
-class LossSums:
+class LossSums(struct.PyTreeNode):
     """Losses of an epoch so far, as sums and counts; on the device until the epoch ends."""
 
     bce_sum: Float[Array, ""]
@@ -28,12 +27,12 @@ class LossSums:
     @classmethod
     def zero(cls) -> "LossSums":
         """Nothing summed yet."""
-        zeros = [jnp.zeros((), jnp.float32) for _ in range(4)]
-        return cls(*zeros, first_nonfinite_step=jnp.full((), -1, jnp.int32))
+        sums = ("bce_sum", "bce_count", "contrastive_sum", "contrastive_count")
+        zeros = {name: jnp.zeros((), jnp.float32) for name in sums}  # one buffer each: states are donated
+        return cls(**zeros, first_nonfinite_step=jnp.full((), -1, jnp.int32))
 
 
-@struct.dataclass
-class TrainState:
+class TrainState(struct.PyTreeNode):
     """All that training changes; a checkpoint holds it whole, so a resumed run is the straight run."""
 
     step: Int[Array, ""]  # int32, steps done
@@ -67,19 +66,23 @@ def train_step(
     model: KnowledgeModel,
     optimizer: optax.GradientTransformation,
     objective: Objective,
-) -> TrainState:
-    """One update: a pure function of its arguments; jit it with the keyword arguments bound."""
+) -> tuple[TrainState, Float[Array, ""]]:
+    """One update: a pure function of its arguments; jit it with the keyword arguments bound.
+
+    Returns the new state and the total loss of this batch, before the update.
+    """
     key = prng.step_key(state.key, state.step)
     gradient = jax.value_and_grad(objective.losses, has_aux=True)
     (total, terms), gradients = gradient(state.params, batch, literals, model=model, key=key)
     updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
     finite = jnp.isfinite(total) & jnp.isfinite(optax.global_norm(gradients))
-    return state.replace(
+    state = state.replace(
         step=state.step + 1,
         params=optax.apply_updates(state.params, updates),
         opt_state=opt_state,
         losses=_add_losses(state.losses, terms, finite, state.step),
     )
+    return state, total
 
 
 def _add_losses(losses: LossSums, terms: dict, finite: Array, step: Array) -> LossSums:

@@ -1,7 +1,7 @@
-"""Knowledge perceptual attention over the numeric fields (paper, equations of "Knowledge Perceptual Attention").
+"""Knowledge perceptual attention over the numeric fields (paper, "Knowledge Perceptual Attention").
 
     p_i     = delta_e tanh(W_e e_i + b_e) + delta_r tanh(W_r r + b_r),   delta_e + delta_r = 1
-    s_im(l) = LeakyReLU(sum_j w_j(l) . phi_j(p_i, o_im))                 phi: product, difference, concatenation
+    s_im(l) = LeakyReLU(sum_j w_j(l) . phi_j(p_i, o_im)),   phi: product, difference, concatenation
     a_im(l) = softmax_m s_im(l)
     o_i(l)  = sum_m a_im(l) W_agg(l) o_im,   the L heads concatenated
 

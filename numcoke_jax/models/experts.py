@@ -1,4 +1,4 @@
-"""Mixture of knowledge experts with the noisy, relation-tempered gate (paper, "Mixture of Knowledge Experts").
+"""Mixture of knowledge experts, noisy and relation-tempered (paper, "Mixture of Knowledge Experts").
 
     H_k = W_k(e~_i)                                              k = 1..K experts
     F_k = softmax_k((U(H_k) + psi_k) / rho(eps_r)),  psi_k ~ N(0, softplus(U'(H_k))^2),  rho = sigmoid

@@ -1,4 +1,4 @@
-"""Numeric value embedding: the attribute vector o_im of entity i and field m (paper, "Numeric Value Embedding").
+"""The attribute vector o_im of entity i and field m (paper, "Numeric Value Embedding").
 
 The paper prints o_i^m = (W_x^m + w_m X_im) * v_m, a matrix plus a vector.  Read here, as in RAKGE, as
 

@@ -1,0 +1,119 @@
+"""A run before its first step: all that a config determines, from the graph to the compiled functions."""
+
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from ml_collections import ConfigDict
+
+from numcoke_jax import prng
+from numcoke_jax.batches import Batch, TrainBatches
+from numcoke_jax.data.load import LoadedGraph, load_graph
+from numcoke_jax.data.normalize import Normalizer, fit_normalizer
+from numcoke_jax.evaluation import Evaluator
+from numcoke_jax.graph import NumericGraph
+from numcoke_jax.losses.objective import create_objective
+from numcoke_jax.models import GraphSizes, create_model
+from numcoke_jax.models.numeric_embedding import Literals
+from numcoke_jax.optimizer import create_optimizer
+from numcoke_jax.step import TrainState, create_state, train_step
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """What the training loop, the evaluation and the checkpoints of a run share.
+
+    Attributes:
+      config: the checked config.
+      loaded: graph, notices and name of the data.
+      normalizer: the value scale, fitted to the observed cells.
+      literals: scaled values of all entities, on the device.
+      batches: the training batches by step.
+      create_state: base key -> fresh state, jitted.
+      step: (state, batch) -> (state, loss of the step), jitted; the state is donated.
+      evaluate: (params, split) -> metrics.
+      total_steps: steps of all epochs.
+    """
+
+    config: ConfigDict
+    loaded: LoadedGraph
+    normalizer: Normalizer
+    literals: Literals
+    batches: TrainBatches
+    create_state: Callable[[jax.Array], TrainState]
+    step: Callable[[TrainState, Batch], tuple[TrainState, jax.Array]]
+    evaluate: Evaluator
+    total_steps: int
+
+    @property
+    def graph(self) -> NumericGraph:
+        """The graph that is trained on."""
+        return self.loaded.graph
+
+    def fresh_state(self) -> TrainState:
+        """The state before the first step, from `config.seed`."""
+        return self.create_state(prng.base_key(self.config.seed))
+
+    def abstract_state(self) -> TrainState:
+        """Shapes and dtypes of the state, without computing it."""
+        return jax.eval_shape(self.create_state, prng.base_key(self.config.seed))
+
+    def data_sha256(self) -> str:
+        """Digest of the facts, negatives and values by id: equal for equal graphs in any row order."""
+        graph, digest = self.graph, hashlib.sha256()
+        for array in (graph.train, graph.valid, graph.test, graph.negatives, graph.values, graph.observed):
+            digest.update(repr((array.shape, array.dtype.str)).encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    def vocabulary(self) -> dict[str, Any]:
+        """Names in id order and the normalisation constants: what makes ids and values mean the same."""
+        names = self.graph.vocabulary
+        return {
+            "entities": list(names.entities),
+            "relations": list(names.relations),
+            "fields": list(names.fields),
+            "normalizer": self.normalizer.to_json(),
+            "data_sha256": self.data_sha256(),
+        }
+
+
+def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
+    """Load the data of a checked config (unless given), build model, optimiser and compiled functions."""
+    loaded = loaded or load_graph(config.data)
+    graph = loaded.graph
+    normalizer = fit_normalizer(graph.values, graph.observed, config.data.normalize)
+    literals = Literals(
+        values=jnp.asarray(normalizer.apply(graph.values, graph.observed), jnp.float32),
+        observed=jnp.asarray(graph.observed),
+    )
+    train = config.train
+    batches = TrainBatches(
+        graph, batch_size=train.batch_size, relations_per_step=train.relations_per_step, seed=config.seed
+    )
+    total_steps = train.epochs * batches.steps_per_epoch
+    model = create_model(config, GraphSizes.of(graph))
+    optimizer = create_optimizer(train, total_steps)
+    step = functools.partial(
+        train_step, model=model, optimizer=optimizer, objective=create_objective(config)
+    )
+    jitted_step = jax.jit(step, donate_argnums=0)
+    jitted_state = jax.jit(functools.partial(create_state, model, optimizer))
+    return Run(
+        config=config,
+        loaded=loaded,
+        normalizer=normalizer,
+        literals=literals,
+        batches=batches,
+        create_state=lambda key: jitted_state(literals, key=key),
+        step=lambda state, batch: jitted_step(state, batch, literals),
+        evaluate=Evaluator(
+            model, literals, graph, chunk=config.eval.chunk, selection=config.eval.selection
+        ),
+        total_steps=total_steps,
+    )
