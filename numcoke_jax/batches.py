@@ -1,0 +1,168 @@
+"""Relation-grouped, padded training batches with static shapes.
+
+An entity's encoding depends on the relation but not on the query, so a step takes S relations with up
+to H heads each and encodes S entity tables, not one a query.  Every (head, relation) of the training
+split comes exactly once an epoch.
+"""
+
+from typing import Any
+
+import flax.struct
+import numpy as np
+
+from numcoke_jax.errors import UserError
+from numcoke_jax.graph import NumericGraph
+from numcoke_jax.tail_index import TailIndex
+
+STEP_SLACK = 1.25  # how many more steps an epoch may have for the sake of fewer relation slots
+
+
+@flax.struct.dataclass
+class Batch:
+    """One step's queries: S relation slots with H heads each, over N candidate tails.
+
+    Padded slots have mask False, all-False labels and negatives, and id 0.
+
+    Attributes:
+      relations: int32 [S]; a relation with many heads can fill several slots.
+      heads: int32 [S, H].
+      mask: bool [S, H], True at real queries.
+      labels: bool [S, H, N], True at the training tails of (head, relation).
+      negatives: bool [S, H, N], True at the tails that neg.txt rules out for (head, relation).
+    """
+
+    relations: Any
+    heads: Any
+    mask: Any
+    labels: Any
+    negatives: Any
+
+
+class TrainBatches:
+    """Random access to the batches of every epoch: `batch(step)` depends on step and seed alone.
+
+    The order of an epoch comes from `default_rng(SeedSequence([seed, epoch]))`: heads are shuffled
+    within their relation and cut into chunks of H, the chunks are shuffled and taken S a step; the last
+    chunk of a relation and the last step are padded and masked.  Resuming needs the step number only.
+
+    Attributes:
+      batch_size: query slots a step, S * H.
+      relations_per_step: S.
+      heads_per_relation: H.
+      steps_per_epoch: the same in every epoch.
+      num_queries: distinct (head, relation) pairs of the training split.
+      positives: index of the training facts.
+      negatives: index of the given negatives.
+    """
+
+    def __init__(self, graph: NumericGraph, *, batch_size: int, relations_per_step: int, seed: int) -> None:
+        """Index the training split; relations_per_step 0 takes `choose_relations_per_step`.
+
+        Raises:
+          UserError: no training facts, or relations_per_step does not divide batch_size.
+          ValueError: a negative seed.
+        """
+        if not len(graph.train):
+            raise UserError("the training split holds no triples: give at least one fact in train.txt")
+        if seed < 0:
+            raise ValueError(f"seed must be 0 or more, got {seed}")
+        sizes = {"num_entities": graph.num_entities, "num_relations": graph.num_relations}
+        self.positives = TailIndex.from_triples(graph.train, **sizes)
+        self.negatives = TailIndex.from_triples(graph.negatives, **sizes)
+        self._relation_of_query = self.positives.queries[:, 1]
+        counts = np.bincount(self._relation_of_query, minlength=graph.num_relations)
+        relations_per_step = relations_per_step or choose_relations_per_step(counts, batch_size)
+        if relations_per_step < 0 or batch_size <= 0 or batch_size % relations_per_step:
+            raise UserError(
+                f"train.relations_per_step must divide train.batch_size: found {relations_per_step} and"
+                f" {batch_size}; choose a divisor, or 0 to have one chosen"
+            )
+        self.num_entities = graph.num_entities
+        self.seed = seed
+        self.batch_size = batch_size
+        self.relations_per_step = relations_per_step
+        self.heads_per_relation = batch_size // relations_per_step
+        self.num_queries = len(self.positives.queries)
+        self.steps_per_epoch = count_steps(counts, batch_size, relations_per_step)
+        self._chunk_start, self._chunk_length = _cut(counts, self.heads_per_relation)
+        self._epoch_order: tuple[int, np.ndarray, np.ndarray] | None = None
+
+    def batch(self, step: int) -> Batch:
+        """The batch of a step counted from the start of training: epoch `step // steps_per_epoch`.
+
+        Raises:
+          ValueError: a negative step.
+        """
+        if step < 0:
+            raise ValueError(f"step must be 0 or more, got {step}")
+        epoch, step_in_epoch = divmod(step, self.steps_per_epoch)
+        rows = self._query_rows(epoch, step_in_epoch)
+        mask = rows >= 0
+        heads, relations = np.moveaxis(self.positives.queries[rows], -1, 0)
+        heads = np.where(mask, heads, 0).astype(np.int32)
+        relations = np.where(mask[:, 0], relations[:, 0], 0).astype(np.int32)
+        negative_rows = np.where(mask, self.negatives.rows(heads, relations[:, None]), -1)
+        return Batch(
+            relations=relations,
+            heads=heads,
+            mask=mask,
+            labels=self.positives.mask_rows(rows, self.num_entities),
+            negatives=self.negatives.mask_rows(negative_rows, self.num_entities),
+        )
+
+    def _query_rows(self, epoch: int, step_in_epoch: int) -> np.ndarray:
+        """Rows of `positives` in a step's slots, int64 [S, H]; -1 where padded."""
+        query_order, chunk_order = self._order(epoch)
+        first = step_in_epoch * self.relations_per_step
+        chunks = chunk_order[first : first + self.relations_per_step]
+        place = np.arange(self.heads_per_relation)
+        rows = np.full((self.relations_per_step, self.heads_per_relation), -1, np.int64)
+        position = self._chunk_start[chunks][:, None] + place
+        filled = place < self._chunk_length[chunks][:, None]
+        rows[: len(chunks)][filled] = query_order[position[filled]]
+        return rows
+
+    def _order(self, epoch: int) -> tuple[np.ndarray, np.ndarray]:
+        """Order of queries (grouped by relation) and of chunks in an epoch; the last epoch's is kept."""
+        cached = self._epoch_order  # one read: another thread may replace it
+        if cached is None or cached[0] != epoch:
+            rng = np.random.default_rng(np.random.SeedSequence([self.seed, epoch]))
+            shuffled = rng.permutation(self.num_queries)
+            by_relation = np.argsort(self._relation_of_query[shuffled], kind="stable")
+            cached = (epoch, shuffled[by_relation], rng.permutation(len(self._chunk_start)))
+            self._epoch_order = cached
+        return cached[1], cached[2]
+
+
+def count_steps(heads_per_relation: np.ndarray, batch_size: int, relations_per_step: int) -> int:
+    """Steps an epoch when each relation's heads (int [R]) are cut into chunks, S chunks a step."""
+    chunk = batch_size // relations_per_step
+    chunks = int(np.sum(-(-heads_per_relation // chunk)))
+    return -(-chunks // relations_per_step)
+
+
+def choose_relations_per_step(heads_per_relation: np.ndarray, batch_size: int) -> int:
+    """The smallest divisor S of batch_size whose epoch has at most 1.25 times the fewest steps.
+
+    The fewest steps over all divisors are the least padding; within that slack a smaller S encodes
+    fewer entity tables.  A graph of many relations with few heads gets many slots (5,000 relations
+    with one head each: S = batch_size), one of few relations with many heads gets few.  Memory grows
+    with S x N x d: set relations_per_step by hand where that is too much.
+    """
+    divisors = [s for s in range(1, batch_size + 1) if batch_size % s == 0]
+    steps = {s: count_steps(heads_per_relation, batch_size, s) for s in divisors}
+    allowed = STEP_SLACK * min(steps.values())
+    return next(s for s in divisors if steps[s] <= allowed)
+
+
+def _cut(heads_per_relation: np.ndarray, chunk: int) -> tuple[np.ndarray, np.ndarray]:
+    """Start and length (int64 [C]) of the chunks of queries that are grouped by relation."""
+    chunks_of_relation = -(-heads_per_relation // chunk)
+    last_chunk = np.cumsum(chunks_of_relation)
+    offset = np.arange(chunks_of_relation.sum()) - np.repeat(
+        last_chunk - chunks_of_relation, chunks_of_relation
+    )
+    offset *= chunk
+    start = np.repeat(np.cumsum(heads_per_relation) - heads_per_relation, chunks_of_relation) + offset
+    length = np.minimum(chunk, np.repeat(heads_per_relation, chunks_of_relation) - offset)
+    return start, length

@@ -1,0 +1,121 @@
+"""CSR index from a query (head, relation) to its tails: labels of training, filters of ranking.
+
+Everything is vectorised NumPy on packed int64 keys `relation * N + head`.  The index takes memory
+linear in the triples; a dense row over all entities exists only while someone asks for it.
+"""
+
+import dataclasses
+
+import numpy as np
+
+from numcoke_jax.graph import HEAD, RELATION, TAIL
+
+
+@dataclasses.dataclass(frozen=True)
+class TailIndex:
+    """Tails of every (head, relation), each fact once.
+
+    Attributes:
+      queries: int32 [Q, 2] the distinct (head, relation) pairs, sorted by (relation, head).
+      indptr: int64 [Q + 1]; the tails of query q are `tails[indptr[q]:indptr[q + 1]]`.
+      tails: int32 [n] tail ids, ascending within a query.
+      keys: int64 [Q] packed `relation * num_entities + head`, ascending.
+      num_entities: N, heads and tails are below it.
+      num_relations: R, relations are below it.
+    """
+
+    queries: np.ndarray
+    indptr: np.ndarray
+    tails: np.ndarray
+    keys: np.ndarray
+    num_entities: int
+    num_relations: int
+
+    @classmethod
+    def from_triples(cls, *triples: np.ndarray, num_entities: int, num_relations: int) -> "TailIndex":
+        """Index the union of integer arrays [n, 3] of (head, relation, tail); repeated facts count once.
+
+        Without any array the index is empty: ranking with it gives raw (unfiltered) ranks.
+
+        Raises:
+          ValueError: an array is not [n, 3], or an id is outside its range.
+        """
+        for array in triples:
+            if array.ndim != 2 or array.shape[1] != 3:
+                raise ValueError(f"triples must have shape [n, 3], got {array.shape}")
+        facts = np.concatenate([np.empty((0, 3), np.int32), *triples])
+        for column, name, limit in (
+            (HEAD, "head", num_entities),
+            (RELATION, "relation", num_relations),
+            (TAIL, "tail", num_entities),
+        ):
+            _check_ids(facts[:, column], name, limit)
+        packed = facts[:, RELATION].astype(np.int64) * num_entities + facts[:, HEAD]
+        keys, row_of_fact = np.unique(packed, return_inverse=True)
+        # A row number stays below n, so row and tail fit one int64 whatever the sizes of the graph.
+        pairs = np.unique(row_of_fact * num_entities + facts[:, TAIL])
+        row_of_pair, tails = np.divmod(pairs, max(num_entities, 1))
+        indptr = np.searchsorted(row_of_pair, np.arange(len(keys) + 1)).astype(np.int64)
+        relations, heads = np.divmod(keys, max(num_entities, 1))
+        return cls(
+            queries=np.stack([heads, relations], axis=1).astype(np.int32),
+            indptr=indptr,
+            tails=tails.astype(np.int32),
+            keys=keys,
+            num_entities=num_entities,
+            num_relations=num_relations,
+        )
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Number of tails of each query, int64 [Q]."""
+        return np.diff(self.indptr)
+
+    def rows(self, heads: np.ndarray | int, relations: np.ndarray | int) -> np.ndarray:
+        """Row in `queries` of each (head, relation), int64 of the broadcast shape; -1 where there is none.
+
+        Ids outside the graph have no row either: packing them would alias another relation's key.
+        """
+        heads, relations = np.broadcast_arrays(np.asarray(heads, np.int64), np.asarray(relations, np.int64))
+        inside = (heads >= 0) & (heads < self.num_entities)
+        inside &= (relations >= 0) & (relations < self.num_relations)
+        if not len(self.keys):
+            return np.full(heads.shape, -1, np.int64)
+        wanted = relations * self.num_entities + heads
+        position = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
+        return np.where(inside & (self.keys[position] == wanted), position, -1)
+
+    def pairs(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """All tails of the asked rows, flat: which asked row (int64 [k]) and which tail (int32 [k]).
+
+        `rows` is an integer array [m]; a row of -1 has no tails.
+        """
+        rows = np.asarray(rows, np.int64)
+        starts = np.where(rows >= 0, self.indptr[rows], 0)
+        lengths = np.where(rows >= 0, self.indptr[rows + 1] - starts, 0)
+        asked = np.repeat(np.arange(len(rows)), lengths)
+        shift = starts - (np.cumsum(lengths) - lengths)  # from position in the answer to position in `tails`
+        return asked, self.tails[np.arange(len(asked)) + shift[asked]]
+
+    def mask_rows(self, rows: np.ndarray, num_columns: int) -> np.ndarray:
+        """Bool [..., num_columns], True at the tails of each asked row; a row of -1 is all False.
+
+        Raises:
+          ValueError: fewer columns than entities.
+        """
+        if num_columns < self.num_entities:
+            raise ValueError(f"num_columns must be at least {self.num_entities} entities, got {num_columns}")
+        rows = np.asarray(rows, np.int64)
+        mask = np.zeros((rows.size, num_columns), bool)
+        mask[self.pairs(rows.reshape(-1))] = True
+        return mask.reshape(*rows.shape, num_columns)
+
+    def mask(self, heads: np.ndarray | int, relations: np.ndarray | int, num_columns: int) -> np.ndarray:
+        """Bool [..., num_columns], True at the tails of each (head, relation); shapes broadcast."""
+        return self.mask_rows(self.rows(heads, relations), num_columns)
+
+
+def _check_ids(ids: np.ndarray, name: str, limit: int) -> None:
+    """Raise ValueError unless all `ids` are in [0, limit)."""
+    if len(ids) and (ids.min() < 0 or ids.max() >= limit):
+        raise ValueError(f"{name} ids must be in [0, {limit}), found {ids.min()} to {ids.max()}")
