@@ -1,0 +1,77 @@
+"""Patience: when a metric that should rise has stopped rising.  Pure state, saved with checkpoints."""
+
+import dataclasses
+import math
+from typing import Any, NamedTuple
+
+
+@dataclasses.dataclass(frozen=True)
+class PatienceState:
+    """The best validation so far and how many have passed since.
+
+    Attributes:
+      best: highest metric so far; None before the first validation or without validation data.
+      best_epoch: epoch of the best validation (of the newest one without validation data); 0 before.
+      best_step: training step of it; 0 before.
+      bad: validations since then that were not better.
+    """
+
+    best: float | None = None
+    best_epoch: int = 0
+    best_step: int = 0
+    bad: int = 0
+
+    def update(self, metric: float | None, *, epoch: int, step: int, patience: int) -> "PatienceUpdate":
+        """Take one validation into account.
+
+        Only a strictly higher metric is an improvement: an equal one costs patience.  `stop` is True
+        once `patience` validations in a row were not better; patience 0 never stops.  A metric of
+        None says that there is no validation data: early stopping is off and the newest state
+        counts as the best, so that a best checkpoint exists.
+
+        Raises:
+          FloatingPointError: the metric is NaN or infinite.
+          ValueError: patience is negative, or the metric is None after a number or the reverse.
+        """
+        if patience < 0:
+            raise ValueError(f"patience must be 0 (never stop) or more, got {patience}")
+        if metric is None:
+            if self.best is not None:
+                raise ValueError(f"metric is None at epoch {epoch}, but was {self.best} at {self.best_epoch}")
+            return PatienceUpdate(PatienceState(None, epoch, step, 0), improved=True, stop=False)
+        if not math.isfinite(metric):
+            raise FloatingPointError(f"validation metric is {metric} at epoch {epoch}, step {step}")
+        if self.best is None or metric > self.best:
+            return PatienceUpdate(PatienceState(float(metric), epoch, step, 0), improved=True, stop=False)
+        state = dataclasses.replace(self, bad=self.bad + 1)
+        return PatienceUpdate(state, improved=False, stop=0 < patience <= state.bad)
+
+    def reason(self) -> str:
+        """One line for the log: what was best, when, and for how long nothing was better."""
+        if self.best is None:
+            return "early stopping is off: there are no validation triples"
+        return f"best validation {self.best:.4f} at epoch {self.best_epoch}; {self.bad} since were not better"
+
+    def to_json(self) -> dict[str, Any]:
+        """A dict of JSON values; `from_json` gives the same state back to the last bit."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> "PatienceState":
+        """The state that `to_json` wrote.
+
+        Raises:
+          ValueError: keys are missing or unknown.
+        """
+        names = {field.name for field in dataclasses.fields(cls)}
+        if set(fields) != names:
+            raise ValueError(f"patience state must have the keys {sorted(names)}, got {sorted(fields)}")
+        return cls(**fields)
+
+
+class PatienceUpdate(NamedTuple):
+    """The next state, whether this validation is the best so far, and whether training should stop."""
+
+    state: PatienceState
+    improved: bool
+    stop: bool
