@@ -1,0 +1,211 @@
+"""Command-line arguments -> config, workdir and mode.  Every mistake is a UserError of one line.
+
+absl and ml_collections parse the flags; what is here finds mistakes before they do, or turns their
+exceptions into the sentences of `config_checks`.
+"""
+
+import ast
+import dataclasses
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from absl import flags
+from ml_collections import ConfigDict, config_flags
+from ml_collections.config_flags import tuple_parser
+
+from numcoke_jax.config import default_config
+from numcoke_jax.config_checks import (
+    CLOSE_ENOUGH,
+    LONGEST_REASON,
+    RULES,
+    SECTIONS,
+    check_config,
+    check_key_exists,
+    closest_key,
+    did_you_mean,
+    flatten,
+    printable,
+    wrong_value,
+)
+from numcoke_jax.config_files import load_config
+from numcoke_jax.errors import UserError
+
+DEFAULT_CONFIG = "configs/cars.py"
+MODES = ("train", "eval")
+HELP_FLAGS = ("help", "h", "helpfull", "helpshort")
+
+USAGE = f"""\
+Train NumCoKE on a numeric knowledge graph, rank its validation and test facts, write both to a workdir.
+
+  python -m numcoke_jax.main --config=configs/spotify.py --config.seed=1 --config.train.epochs=50
+  python -m numcoke_jax.main --config=configs/credit.py --config.data.path=FOLDER   (with train.txt, ...)
+  python -m numcoke_jax.main --config=configs/credit.py --workdir=runs/credit-seed0 --mode=eval
+
+Flags
+  --config=FILE         Python file with get_config(); default {DEFAULT_CONFIG}
+  --config.KEY=VALUE    changes one key of it; a tuple is written a,b,c or "('a', 'b')"
+  --workdir=FOLDER      where the run is written; a run that is there already goes on.
+                        Default runs/CONFIG-seedSEED, or runs/CONFIG-DATAFOLDER-seedSEED with data.path
+  --mode=train|eval     train (the default), or evaluate the workdir's best checkpoint
+  --flagfile=FILE       more flags, one a line
+  --help                this text
+
+Keys, their defaults and allowed values (numcoke_jax/config.py says what each means)"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """What the user asked for: a checked and locked config, the folder of the run, one of `MODES`."""
+
+    config: ConfigDict
+    workdir: Path
+    mode: str
+
+
+def wants_help(arguments: Sequence[str]) -> bool:
+    """True if one of the flags that ask for help is among the arguments."""
+    return any(re.fullmatch(rf"--?({'|'.join(HELP_FLAGS)})", argument) for argument in arguments)
+
+
+def help_text() -> str:
+    """Usage and the table of all config keys."""
+    defaults = flatten(default_config())
+    lines = [USAGE]
+    for key, rule in RULES.items():
+        default = printable(defaults[key])
+        lines.append(f"  {key}={default}")
+        lines.append(f"      {rule.needs()}")
+    return "\n".join(lines)
+
+
+def parse_command_line(arguments: Sequence[str]) -> Command:
+    """The command that the arguments (without the program's name) describe.
+
+    Raises:
+      UserError: one line that names the flag or key, the value found, and the closest valid key or the
+        allowed set.  Nothing but the config file has been read then.
+    """
+    try:
+        arguments = flags.FlagValues().read_flags_from_files(["main", *arguments], force_gnu=False)[1:]
+    except flags.Error as error:
+        raise UserError(f"--flagfile: {_one_line(error)}") from error
+    path, arguments = _take_config_flag(arguments)
+    _check_override_keys(arguments)
+    config, workdir, mode = _parse_flags(load_config(path), arguments)
+    check_config(config)
+    config.lock()
+    return Command(config, workdir or default_workdir(path, config), mode)
+
+
+def default_workdir(config_path: str, config: ConfigDict) -> Path:
+    """runs/cars-seed0 for configs/cars.py; runs/credit-credit_mini-seed0 with data.path=kg/credit_mini."""
+    names = [Path(config_path).stem]
+    if config.data.path:
+        names.append(Path(config.data.path).resolve().name)
+    return Path("runs") / "-".join([*names, f"seed{config.seed}"])
+
+
+class _TupleParser(tuple_parser.TupleParser):
+    """Reads a,b,c besides Python's notation: names without quotes, numbers as numbers."""
+
+    def parse(self, argument: Any) -> tuple[Any, ...]:
+        if isinstance(argument, list):  # a flag given several times
+            return tuple(member for part in argument for member in self.parse(part))
+        if not isinstance(argument, str) or argument[:1] in ("(", "[", '"', "'"):
+            return super().parse(argument)
+        return tuple(_member(part.strip()) for part in argument.split(",")) if argument.strip() else ()
+
+
+def _member(text: str) -> Any:
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+    return value if isinstance(value, int | float | str) else text
+
+
+def _take_config_flag(arguments: Sequence[str]) -> tuple[str, list[str]]:
+    """The path of the last --config=PATH or --config PATH, and the other arguments."""
+    path, others = DEFAULT_CONFIG, []
+    rest = list(arguments)
+    while rest:
+        argument = rest.pop(0)
+        if argument == "--":
+            others += [argument, *rest]
+            break
+        name, equals, value = argument.partition("=")
+        if name not in ("--config", "-config"):
+            others.append(argument)
+        elif equals and value or rest and not equals:
+            path = value if equals else rest.pop(0)
+        else:
+            raise UserError(f"--config needs a file, such as --config={DEFAULT_CONFIG}")
+    return path, others
+
+
+def _check_override_keys(arguments: Sequence[str]) -> None:
+    for argument in arguments:
+        if argument == "--":
+            return
+        override = re.match(r"--?(?:no)?config\.([^=]*)", argument)
+        if override:
+            check_key_exists(override[1])
+
+
+def _parse_flags(config: ConfigDict, arguments: Sequence[str]) -> tuple[ConfigDict, Path | None, str]:
+    """Applies the overrides to `config`; returns it with the workdir (None if not given) and the mode."""
+    values = flags.FlagValues()
+    config_flags.register_flag_parser_for_type(tuple, _TupleParser())
+    argv = ["main", *arguments]
+    holder = config_flags.DEFINE_config_dict("config", config, flag_values=values, sys_argv=argv)
+    flags.DEFINE_string("workdir", None, "folder of the run", flag_values=values)
+    flags.DEFINE_string("mode", MODES[0], "train or eval", flag_values=values)
+    try:
+        others = values(argv)[1:]
+    except flags.UnrecognizedFlagError as error:
+        raise UserError(_unknown_flag(error.flagname)) from error
+    except flags.Error as error:
+        raise UserError(_wrong_flag(error)) from error
+    if others:
+        _refuse_positional(others[0])
+    if values.mode not in MODES:
+        hint = did_you_mean(values.mode, MODES)
+        raise UserError(
+            f"--mode={printable(values.mode)} is not a choice: needs one of {', '.join(MODES)}{hint}"
+        )
+    if values.workdir == "":
+        raise UserError("--workdir is empty: give a folder, or leave the flag out")
+    return holder.value, Path(values.workdir).expanduser() if values.workdir else None, values.mode
+
+
+def _wrong_flag(error: flags.Error) -> str:
+    override = re.match(r"flag --(?:no)?config\.([\w.]+)=(.*?): ", str(error), flags=re.DOTALL)
+    if override and override[1] in RULES:
+        return wrong_value(override[1], override[2], "has the wrong type")
+    return _one_line(error)
+
+
+def _one_line(error: Exception) -> str:
+    return printable(str(error).removeprefix("ERROR:: "), LONGEST_REASON)
+
+
+def _unknown_flag(name: str) -> str:
+    shown = printable(name)
+    hint = did_you_mean(name, ("config", "workdir", "mode", "help", "flagfile"), prefix="--")
+    if not hint:
+        key, similarity = closest_key(name.removeprefix("no"))
+        hint = f"; did you mean --config.{key}?" if similarity >= CLOSE_ENOUGH else "; --help lists all"
+    return f"--{shown} is not a flag{hint}"
+
+
+def _refuse_positional(argument: str) -> NoReturn:
+    shown = printable(argument)
+    name, equals, value = argument.partition("=")
+    key, similarity = closest_key(name)
+    if equals and name not in SECTIONS and similarity >= CLOSE_ENOUGH:
+        raise UserError(f"{shown} is not a flag; did you mean --config.{key}={printable(value)}?")
+    if argument.endswith(".py"):
+        raise UserError(f"{shown} is not a flag; did you mean --config={shown}?")
+    raise UserError(f"{shown} is not a flag: flags are written --name=value, --help lists them")

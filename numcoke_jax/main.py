@@ -1,0 +1,45 @@
+"""The program: `python -m numcoke_jax.main --config=configs/cars.py`; `--help` tells the rest.
+
+Exit codes: 0 done; 1 the training broke down (a loss or a score was not finite); 2 something the user can
+mend, said in one line; 130 interrupted from the keyboard.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from numcoke_jax.command_line import help_text, parse_command_line, wants_help
+from numcoke_jax.config_checks import printable
+from numcoke_jax.console import Console
+from numcoke_jax.errors import UserError
+
+LONGEST_MESSAGE = 1000  # characters of the one line on stderr
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the command that the arguments describe and returns the exit code."""
+    if wants_help(arguments):
+        print(help_text())
+        return 0
+    try:
+        command = parse_command_line(arguments)
+        # Imported late: JAX takes seconds, and a mistyped flag should be answered at once.
+        from numcoke_jax.train import evaluate_only, train_and_evaluate
+
+        run = train_and_evaluate if command.mode == "train" else evaluate_only
+        run(command.config, command.workdir, Console())
+    except UserError as error:
+        return _fail(str(error), 2)
+    except FloatingPointError as error:
+        return _fail(str(error), 1)
+    except KeyboardInterrupt:
+        return _fail("interrupted; the same command goes on from the last checkpoint", 130)
+    return 0
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"error: {printable(message, LONGEST_MESSAGE)}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

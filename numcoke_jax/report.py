@@ -1,0 +1,175 @@
+"""What a run leaves behind for people and other programs: report.json, vocabulary.json.
+
+A file is complete or not there: it is written under another name, flushed to the disk and renamed.
+"""
+
+import contextlib
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from numcoke_jax.config_checks import printable
+from numcoke_jax.errors import UserError
+from numcoke_jax.graph import Vocabulary
+
+METRICS = ("count", "mrr", "mr", "hits@1", "hits@3", "hits@10")
+
+
+def write_json_atomically(path: str | os.PathLike[str], obj: Any) -> None:
+    """Writes `obj` as UTF-8 JSON with keys in the given order; a reader sees the old file or the new one.
+
+    NumPy scalars and arrays, tuples and paths are allowed; so are names with any character.
+
+    Raises:
+      UserError: the file cannot be written: disk full, no permission, the folder is missing.
+      ValueError: `obj` holds a NaN or an infinity; the message says where.
+    """
+    path = Path(path)
+    _refuse_non_finite(obj, path.name)
+    text = json.dumps(obj, indent=2, ensure_ascii=False, allow_nan=False, default=_as_json) + "\n"
+    write_bytes_atomically(path, text.encode("utf-8"))
+
+
+def write_bytes_atomically(path: Path, content: bytes) -> None:
+    """Writes a file under a temporary name, flushes it to the disk and renames it.
+
+    Raises:
+      UserError: the file cannot be written; the old file, if any, is untouched.
+    """
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        _flush_folder(path.parent)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise cannot_write(path, error) from error
+
+
+def cannot_write(path: Path, error: OSError) -> UserError:
+    """The message for a file of the workdir that the system refuses to write."""
+    reason = error.strerror or type(error).__name__
+    return UserError(f"cannot write {printable(str(path))}: {reason}; free space or choose another --workdir")
+
+
+def build_report(
+    *,
+    seed: int,
+    best_epoch: int,
+    seconds: float,
+    valid: Mapping[str, Mapping[str, Any]],
+    test: Mapping[str, Mapping[str, Any]],
+    environment: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The content of report.json.
+
+    Args:
+      seed: config.seed of the run.
+      best_epoch: the epoch whose parameters were ranked.
+      seconds: wall-clock seconds of training over all its parts.
+      valid, test: what `evaluation.Evaluator` returns: {"all": metrics, "exclude_self": metrics}.
+      environment: what `environment.describe_environment` returns.
+
+    Returns:
+      {"seed", "best_epoch", "seconds", "valid", "test", "environment"}, where a split holds count, mrr,
+      mr, hits@1, hits@3, hits@10 and the same under exclude_self.  Metrics without a query are None.
+    """
+    return {
+        "seed": int(seed),
+        "best_epoch": int(best_epoch),
+        "seconds": round(float(seconds), 3),
+        "valid": _metrics(valid["all"]) | {"exclude_self": _metrics(valid["exclude_self"])},
+        "test": _metrics(test["all"]) | {"exclude_self": _metrics(test["exclude_self"])},
+        "environment": dict(environment),
+    }
+
+
+def write_vocabulary(path: str | os.PathLike[str], vocabulary: Vocabulary, normalization: str) -> None:
+    """Writes vocabulary.json: entity, relation and field names in id order, and the value scale.
+
+    Args:
+      path: the file.
+      vocabulary: names; they read back code point for code point, U+2028 and combining marks included.
+      normalization: the JSON text of `Normalizer.to_json()`; it becomes a part of the file, not a string.
+    """
+    names = {name: list(getattr(vocabulary, name)) for name in ("entities", "relations", "fields")}
+    write_json_atomically(path, names | {"normalization": json.loads(normalization)})
+
+
+def read_vocabulary(path: str | os.PathLike[str]) -> tuple[Vocabulary, str]:
+    """The names and the JSON text of the value scale that `write_vocabulary` was given.
+
+    Raises:
+      UserError: the file is missing, damaged or something else.
+    """
+    stored = read_json(path)
+    try:
+        names = [tuple(stored[name]) for name in ("entities", "relations", "fields")]
+        if not all(isinstance(name, str) for part in names for name in part):
+            raise TypeError("names must be strings")
+        return Vocabulary(*names), json.dumps(stored["normalization"])
+    except (KeyError, TypeError) as error:
+        raise UserError(f"{printable(str(path))} is not a vocabulary written by this program") from error
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """The content of a JSON file.
+
+    Raises:
+      UserError: the file is missing, unreadable or not JSON.
+    """
+    shown = printable(str(path))
+    try:
+        return json.loads(Path(path).read_bytes().decode("utf-8"))
+    except OSError as error:
+        raise UserError(f"cannot read {shown}: {error.strerror}") from error
+    except ValueError as error:
+        raise UserError(f"{shown} is damaged: {printable(str(error))}") from error
+
+
+def _metrics(metrics: Mapping[str, Any]) -> dict[str, float | int | None]:
+    return {name: _metric(metrics[name]) for name in METRICS}
+
+
+def _metric(value: Any) -> float | int | None:
+    if value is None or isinstance(value, int):
+        return value
+    return int(value) if isinstance(value, np.integer) else float(value)
+
+
+def _refuse_non_finite(obj: Any, place: str) -> None:
+    if isinstance(obj, Mapping):
+        for key, value in obj.items():
+            _refuse_non_finite(value, f"{place}: {key}" if ":" not in place else f"{place}.{key}")
+    elif isinstance(obj, list | tuple):
+        for index, value in enumerate(obj):
+            _refuse_non_finite(value, f"{place}[{index}]")
+    elif isinstance(obj, float | np.floating) and not math.isfinite(obj):
+        raise ValueError(f"{place} is {obj}: JSON has no such number")
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+
+def _flush_folder(folder: Path) -> None:
+    """Makes the renaming itself survive a power cut; some file systems cannot, which is no error."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
