@@ -176,7 +176,6 @@ RULES: dict[str, Rule] = {
     "train.eval_every_epochs": _integer(1, 1_000_000),
     "train.patience": _integer(0, 1_000_000),
     "eval.chunk": _integer(1, 1_048_576),
-    "eval.selection": _choice("seen", "all", "reversed"),
     "eval.exclude_self": _BOOL,
     "eval.selection": _choice("seen", "all", "reversed"),
     "checkpoint.keep": _integer(1, 1000),

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from numcoke_jax.config_checks import printable
+from numcoke_jax.environment import describe_environment
 from numcoke_jax.errors import UserError
-from numcoke_jax.graph import Vocabulary
+from numcoke_jax.graph import NumericGraph, Vocabulary
 
 METRICS = ("count", "mrr", "mr", "hits@1", "hits@3", "hits@10")
 
@@ -66,9 +67,9 @@ def build_report(
     seed: int,
     best_epoch: int,
     seconds: float,
-    valid: Mapping[str, Mapping[str, Any]],
-    test: Mapping[str, Mapping[str, Any]],
-    environment: Mapping[str, Any],
+    graph: NumericGraph,
+    valid: Mapping[str, Any],
+    test: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The content of report.json.
 
@@ -76,37 +77,37 @@ def build_report(
       seed: config.seed of the run.
       best_epoch: the epoch whose parameters were ranked.
       seconds: wall-clock seconds of training over all its parts.
-      valid, test: what `evaluation.Evaluator` returns: {"all": metrics, "exclude_self": metrics}.
-      environment: what `environment.describe_environment` returns.
+      graph: the data, for their hash among the facts about the environment.
+      valid, test: count, mrr, mr, hits@1, hits@3, hits@10, and the same under exclude_self.
 
     Returns:
-      {"seed", "best_epoch", "seconds", "valid", "test", "environment"}, where a split holds count, mrr,
-      mr, hits@1, hits@3, hits@10 and the same under exclude_self.  Metrics without a query are None.
+      {"seed", "best_epoch", "seconds", "valid", "test", "environment"}; a split as given, with its keys in
+      a fixed order.  Metrics of a split without queries are None.
     """
     return {
         "seed": int(seed),
         "best_epoch": int(best_epoch),
         "seconds": round(float(seconds), 3),
-        "valid": _metrics(valid["all"]) | {"exclude_self": _metrics(valid["exclude_self"])},
-        "test": _metrics(test["all"]) | {"exclude_self": _metrics(test["exclude_self"])},
-        "environment": dict(environment),
+        "valid": _metrics(valid) | {"exclude_self": _metrics(valid["exclude_self"])},
+        "test": _metrics(test) | {"exclude_self": _metrics(test["exclude_self"])},
+        "environment": describe_environment(graph),
     }
 
 
-def write_vocabulary(path: str | os.PathLike[str], vocabulary: Vocabulary, normalization: str) -> None:
+def write_vocabulary(path: str | os.PathLike[str], vocabulary: Vocabulary, normalization: Any) -> None:
     """Writes vocabulary.json: entity, relation and field names in id order, and the value scale.
 
     Args:
       path: the file.
       vocabulary: names; they read back code point for code point, U+2028 and combining marks included.
-      normalization: the JSON text of `Normalizer.to_json()`; it becomes a part of the file, not a string.
+      normalization: JSON values that turn a field's raw values into the model's (`Normalizer.to_json()`).
     """
     names = {name: list(getattr(vocabulary, name)) for name in ("entities", "relations", "fields")}
-    write_json_atomically(path, names | {"normalization": json.loads(normalization)})
+    write_json_atomically(path, names | {"normalization": normalization})
 
 
-def read_vocabulary(path: str | os.PathLike[str]) -> tuple[Vocabulary, str]:
-    """The names and the JSON text of the value scale that `write_vocabulary` was given.
+def read_vocabulary(path: str | os.PathLike[str]) -> tuple[Vocabulary, Any]:
+    """The names and the value scale that `write_vocabulary` was given.
 
     Raises:
       UserError: the file is missing, damaged or something else.
@@ -116,7 +117,7 @@ def read_vocabulary(path: str | os.PathLike[str]) -> tuple[Vocabulary, str]:
         names = [tuple(stored[name]) for name in ("entities", "relations", "fields")]
         if not all(isinstance(name, str) for part in names for name in part):
             raise TypeError("names must be strings")
-        return Vocabulary(*names), json.dumps(stored["normalization"])
+        return Vocabulary(*names), stored["normalization"]
     except (KeyError, TypeError) as error:
         raise UserError(f"{printable(str(path))} is not a vocabulary written by this program") from error
 
