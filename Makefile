@@ -12,7 +12,8 @@ PY := $(VENV)/bin/python
 REQUIREMENTS ?= $(shell if nvidia-smi -L >/dev/null 2>&1; then echo requirements.txt; else echo requirements-cpu.txt; fi)
 # The versions that the suite ran on come first, newest of them first; then whatever is new enough.
 CANDIDATES := $(or $(PYTHON),python3.13 python3.12 python3.11 python3 python3.14)
-SUITABLE := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+SUITABLE := import venv, ensurepip; $(NEW_ENOUGH)
 # Written last, so an interrupted install is done again.
 INSTALLED := $(VENV)/installed-$(basename $(REQUIREMENTS))
 
@@ -22,7 +23,8 @@ export NUMCOKE_DATA ?= $(abspath $(RAW_TABLES))
 endif
 
 PROGRAM := $(PY) -m numcoke_jax.main
-CHECKED := numcoke_jax tests $(patsubst %/,%,$(sort $(dir $(wildcard configs/*.py experiments/*.py))))
+SCRIPTS := $(wildcard configs/*.py experiments/*.py experiments/*/*.py)
+CHECKED := numcoke_jax tests $(sort $(foreach script,$(SCRIPTS),$(firstword $(subst /, ,$(script)))))
 
 .PHONY: help install demo spotify credit us-cities test test-slow lint format clean
 
@@ -32,7 +34,7 @@ help:  ## this list
 install: $(INSTALLED)  ## .venv with the package, its dependencies and the developers' tools
 
 $(INSTALLED): $(REQUIREMENTS) constraints.txt pyproject.toml
-	@if ! $(PY) -m pip --version >/dev/null 2>&1 || ! $(PY) -c '$(SUITABLE)' 2>/dev/null; then \
+	@if ! { $(PY) -c '$(NEW_ENOUGH)' && { $(PY) -m pip --version || $(PY) -m ensurepip; }; } >/dev/null 2>&1; then \
 	    for candidate in $(CANDIDATES); do \
 	        if "$$candidate" -c '$(SUITABLE)' 2>/dev/null; then found="$$candidate"; break; fi; \
 	    done; \

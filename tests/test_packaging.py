@@ -16,6 +16,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from numcoke_jax.command_line import parse_command_line
+from numcoke_jax.data import build
 from numcoke_jax.errors import UserError
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -72,13 +73,16 @@ def problems(words: list[str]) -> list[str]:
     module = words[words.index("-m") + 1]
     if importlib.util.find_spec(module) is None:
         return [f"no module {module}"]
-    return flag_problems(words[words.index("-m") + 2 :]) if module == "numcoke_jax.main" else []
+    return flag_problems(words[words.index("-m") + 2 :], module)
 
 
-def flag_problems(flags: list[str]) -> list[str]:
+def flag_problems(flags: list[str], module: str = "numcoke_jax.main") -> list[str]:
     """What the program itself objects to: config file, keys, values, names of flags."""
     try:
-        parse_command_line(flags)
+        if module == "numcoke_jax.main":
+            parse_command_line(flags)
+        elif module == "numcoke_jax.data.build":
+            build.parser().parse_args(flags)
     except UserError as error:
         return [str(error)]
     return []
@@ -125,6 +129,7 @@ def test_makefile_commands_name_what_exists():
         ("python -m numcoke_jax.main --config.modle.dim=3", "modle"),
         ("python -m numcoke_jax.main --config.model.dim=many", "many"),
         ("python -m numcoke_jax.main --wrokdir=runs/x", "wrokdir"),
+        ("python -m numcoke_jax.data.build --tabel=cars --out=DIR", "--table"),
     ],
 )
 def test_a_wrong_command_is_noticed(command, problem):
