@@ -29,9 +29,7 @@ class NewestAndBest:
         """Which of the checkpoints, oldest first, to keep."""
         del context
         first_kept = len(checkpoints) - self.newest
-        return [
-            place >= first_kept or info.step == self.best_step for place, info in enumerate(checkpoints)
-        ]
+        return [place >= first_kept or info.step == self.best_step for place, info in enumerate(checkpoints)]
 
 
 class Checkpoints:

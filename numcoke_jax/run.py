@@ -2,13 +2,10 @@
 
 import dataclasses
 import functools
-import hashlib
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from ml_collections import ConfigDict
 
 from numcoke_jax import prng
@@ -63,25 +60,6 @@ class Run:
         """Shapes and dtypes of the state, without computing it."""
         return jax.eval_shape(self.create_state, prng.base_key(self.config.seed))
 
-    def data_sha256(self) -> str:
-        """Digest of the facts, negatives and values by id: equal for equal graphs in any row order."""
-        graph, digest = self.graph, hashlib.sha256()
-        for array in (graph.train, graph.valid, graph.test, graph.negatives, graph.values, graph.observed):
-            digest.update(repr((array.shape, array.dtype.str)).encode())
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
-
-    def vocabulary(self) -> dict[str, Any]:
-        """Names in id order and the normalisation constants: what makes ids and values mean the same."""
-        names = self.graph.vocabulary
-        return {
-            "entities": list(names.entities),
-            "relations": list(names.relations),
-            "fields": list(names.fields),
-            "normalizer": self.normalizer.to_json(),
-            "data_sha256": self.data_sha256(),
-        }
-
 
 def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
     """Load the data of a checked config (unless given), build model, optimiser and compiled functions."""
@@ -99,9 +77,7 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
     total_steps = train.epochs * batches.steps_per_epoch
     model = create_model(config, GraphSizes.of(graph))
     optimizer = create_optimizer(train, total_steps)
-    step = functools.partial(
-        train_step, model=model, optimizer=optimizer, objective=create_objective(config)
-    )
+    step = functools.partial(train_step, model=model, optimizer=optimizer, objective=create_objective(config))
     jitted_step = jax.jit(step, donate_argnums=0)
     jitted_state = jax.jit(functools.partial(create_state, model, optimizer))
     return Run(
@@ -112,8 +88,6 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
         batches=batches,
         create_state=lambda key: jitted_state(literals, key=key),
         step=lambda state, batch: jitted_step(state, batch, literals),
-        evaluate=Evaluator(
-            model, literals, graph, chunk=config.eval.chunk, selection=config.eval.selection
-        ),
+        evaluate=Evaluator(model, literals, graph, chunk=config.eval.chunk, selection=config.eval.selection),
         total_steps=total_steps,
     )

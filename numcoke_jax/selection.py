@@ -53,8 +53,8 @@ def selection_filter(graph: NumericGraph, rule: str) -> KnownTails:
     if both_ways.any():
         relation = graph.vocabulary.relations[facts[np.argmax(both_ways), RELATION]]
         raise UserError(
-            f"eval.selection='reversed' needs relations that are strict orders, but {relation!r} holds in both "
-            "directions for some entities; set eval.selection='seen'"
+            f"eval.selection='reversed' needs relations that are strict orders, but {relation!r} holds in "
+            "both directions for some entities; set eval.selection='seen'"
         )
     return AllButReversed(TailIndex.from_triples(reversed_facts, **sizes))
 

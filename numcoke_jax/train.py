@@ -16,6 +16,7 @@ from numcoke_jax.checkpoints import Checkpoints
 from numcoke_jax.config_checks import check_config
 from numcoke_jax.console import Console
 from numcoke_jax.early_stopping import PatienceState
+from numcoke_jax.environment import graph_hash
 from numcoke_jax.errors import UserError
 from numcoke_jax.logs import RunLog
 from numcoke_jax.report import build_report, write_json_atomically
@@ -36,20 +37,22 @@ class Progress:
       patience: best validation so far and how long ago it was.
       seconds: wall-clock seconds of training so far, over all resumed parts.
       stopped: patience has run out.
+      data_sha256: digest of the graph that was trained on.
     """
 
+    data_sha256: str
     patience: PatienceState = PatienceState()
     seconds: float = 0.0
     stopped: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """JSON values."""
-        return {"patience": self.patience.to_json(), "seconds": self.seconds, "stopped": self.stopped}
+        return dataclasses.asdict(self) | {"patience": self.patience.to_json()}
 
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> "Progress":
         """The progress that `to_json` wrote."""
-        return cls(PatienceState.from_json(fields["patience"]), fields["seconds"], fields["stopped"])
+        return cls(**fields | {"patience": PatienceState.from_json(fields["patience"])})
 
 
 def train_and_evaluate(config: ConfigDict, workdir: str | pathlib.Path, console: Console) -> dict[str, Any]:
@@ -62,17 +65,18 @@ def train_and_evaluate(config: ConfigDict, workdir: str | pathlib.Path, console:
       What report.json holds.
 
     Raises:
-      UserError: wrong config or data, a workdir of another run, a diverged training.
+      UserError: wrong config or data, a workdir of another run.
+      FloatingPointError: a loss, gradient or score was not finite.
       SystemExit: with code 143 after SIGTERM; the state is saved within a step.
     """
     workdir = pathlib.Path(workdir)
     check_config(config)
-    console.config(config)
+    console.config(config, workdir)
     run = create_run(config)
-    console.graph(run.graph, run.loaded.notices)
+    console.graph(run.graph, run.loaded.notices, run.loaded.name)
     with exclusive(workdir):
         keep_config(workdir, config)
-        keep_vocabulary(workdir, run.vocabulary())
+        keep_vocabulary(workdir, run.graph.vocabulary, run.normalizer)
         with Checkpoints(workdir / "checkpoints", newest=config.checkpoint.keep) as checkpoints:
             state, progress = _start(run, checkpoints, console)
             with contextlib.closing(RunLog(workdir)) as log:
@@ -92,15 +96,15 @@ def evaluate_only(config: ConfigDict, workdir: str | pathlib.Path, console: Cons
     if not (workdir / "checkpoints").is_dir():
         raise UserError(f"--workdir={workdir}: no checkpoints to evaluate; train there first (--mode=train)")
     run = create_run(config)
-    console.graph(run.graph, run.loaded.notices)
+    console.graph(run.graph, run.loaded.notices, run.loaded.name)
     with exclusive(workdir):
         keep_config(workdir, config)
-        keep_vocabulary(workdir, run.vocabulary())
+        keep_vocabulary(workdir, run.graph.vocabulary, run.normalizer)
         with Checkpoints(workdir / "checkpoints", newest=config.checkpoint.keep) as checkpoints:
             if not checkpoints.steps():
                 raise UserError(f"--workdir={workdir}: no complete checkpoint to evaluate; train there first")
-            _, fields = checkpoints.restore(checkpoints.steps()[-1], run.abstract_state())
-            return _report(run, Progress.from_json(fields), checkpoints, workdir, console)
+            _, progress = _restore(run, checkpoints, checkpoints.steps()[-1])
+            return _report(run, progress, checkpoints, workdir, console)
 
 
 def train(
@@ -110,7 +114,7 @@ def train(
     steps_per_epoch = run.batches.steps_per_epoch
     interval = run.config.train.eval_every_epochs * steps_per_epoch
     step = int(state.step)
-    with _termination_flag() as terminated, console.progress(run.total_steps, step) as bar:
+    with _termination_flag() as terminated, console.progress(run.total_steps, start_step=step) as bar:
         while step < run.total_steps and not progress.stopped:
             began, end = time.monotonic(), min(step - step % interval + interval, run.total_steps)
 
@@ -130,14 +134,15 @@ def train(
                 step=step,
                 patience=run.config.train.patience,
             )
-            progress = Progress(
+            progress = dataclasses.replace(
+                progress,
                 patience=update.state,
                 seconds=progress.seconds + time.monotonic() - began,
                 stopped=update.stop,
             )
-            log.write(step, epoch, "train", losses)
-            log.write(step, epoch, "valid", ranks["all"])
-            row = {"epoch": epoch, "queries_per_second": queries / seconds, "best": update.improved}
+            log.write(step, "train", {**losses, "queries_per_second": queries / seconds}, epoch=epoch)
+            log.write(step, "valid", ranks["all"], epoch=epoch)
+            row = {"epoch": epoch, "step": step, "best": update.improved}
             console.validation({**row, **losses, **ranks["all"]})
             checkpoints.save(state, progress.to_json(), best_step=progress.patience.best_step)
         if progress.stopped:
@@ -192,16 +197,17 @@ def _take_losses(run: Run, state: TrainState) -> tuple[dict[str, float], TrainSt
     """Mean losses since the last validation, and the state with the sums set back to zero.
 
     Raises:
-      UserError: a loss or gradient was not finite; names the first such step.
+      FloatingPointError: a loss or gradient was not finite; names the first such step.
     """
     losses = jax.device_get(state.losses)
     step = int(losses.first_nonfinite_step)
     if step >= 0:
         terms = loss_means(losses)
-        raise UserError(
-            f"step {step} (epoch {step // run.batches.steps_per_epoch + 1}): a loss or gradient is not finite "
-            f"(means so far: {terms}) at train.learning_rate={run.config.train.learning_rate}; lower it or set "
-            "train.clip_norm; the last finite checkpoint is kept"
+        raise FloatingPointError(
+            f"step {step} (epoch {step // run.batches.steps_per_epoch + 1}): a loss or gradient is not finite"
+            f" (mean losses since the last validation: {terms}) at train.learning_rate="
+            f"{run.config.train.learning_rate}; lower it or set train.clip_norm; the last finite checkpoint"
+            " is kept"
         )
     return loss_means(losses), state.replace(losses=LossSums.zero())
 
@@ -209,10 +215,9 @@ def _take_losses(run: Run, state: TrainState) -> tuple[dict[str, float], TrainSt
 def _start(run: Run, checkpoints: Checkpoints, console: Console) -> tuple[TrainState, Progress]:
     """The newest checkpoint's state and progress, or fresh ones."""
     if not checkpoints.steps():
-        return run.fresh_state(), Progress()
-    step = checkpoints.steps()[-1]
-    state, fields = checkpoints.restore(step, run.abstract_state())
-    progress = Progress.from_json(fields)
+        return run.fresh_state(), Progress(graph_hash(run.graph))
+    state, progress = _restore(run, checkpoints, checkpoints.steps()[-1])
+    step = int(state.step)
     if step >= run.total_steps or progress.stopped:
         console.note(f"the run is complete at step {step}: nothing to train")
     else:
@@ -220,18 +225,36 @@ def _start(run: Run, checkpoints: Checkpoints, console: Console) -> tuple[TrainS
     return state, progress
 
 
+def _restore(run: Run, checkpoints: Checkpoints, step: int) -> tuple[TrainState, Progress]:
+    """State and progress of a checkpoint.
+
+    Raises:
+      UserError: it was trained on other facts or values than the run's.
+    """
+    state, fields = checkpoints.restore(step, run.abstract_state())
+    progress = Progress.from_json(fields)
+    if progress.data_sha256 != graph_hash(run.graph):
+        raise UserError(
+            f"the checkpoint of step {step} was trained on other facts or values (sha256 "
+            f"{progress.data_sha256[:12]}... then, {graph_hash(run.graph)[:12]}... now); give the same data "
+            "or another --workdir"
+        )
+    return state, progress
+
+
 def _report(
     run: Run, progress: Progress, checkpoints: Checkpoints, workdir: pathlib.Path, console: Console
 ) -> dict[str, Any]:
     """Rank both held-out splits with the best checkpoint, show and write the report."""
-    state, _ = checkpoints.restore(progress.patience.best_step, run.abstract_state())
-    splits = {split: run.evaluate(state.params, split) for split in ("valid", "test")}
+    state, _ = _restore(run, checkpoints, progress.patience.best_step)
+    ranks = {split: run.evaluate(state.params, split) for split in ("valid", "test")}
     report = build_report(
         seed=run.config.seed,
         best_epoch=progress.patience.best_epoch,
         seconds=progress.seconds,
         graph=run.graph,
-        **{name: {**ranks["all"], "exclude_self": ranks["exclude_self"]} for name, ranks in splits.items()},
+        valid=ranks["valid"]["all"] | {"exclude_self": ranks["valid"]["exclude_self"]},
+        test=ranks["test"]["all"] | {"exclude_self": ranks["test"]["exclude_self"]},
     )
     write_json_atomically(workdir / "report.json", report)
     console.result_table(report)

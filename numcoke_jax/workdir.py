@@ -2,18 +2,20 @@
 
 import contextlib
 import fcntl
-import json
 import pathlib
 from collections.abc import Iterator
-from typing import Any
 
 from ml_collections import ConfigDict
 
+from numcoke_jax.config_checks import flatten
+from numcoke_jax.data.normalize import Normalizer
 from numcoke_jax.errors import UserError
-from numcoke_jax.report import write_json_atomically
+from numcoke_jax.graph import Vocabulary
+from numcoke_jax.report import read_json, read_vocabulary, write_json_atomically, write_vocabulary
 
-# Keys that may differ when a run goes on: they change neither the model nor what a step computes.
-RESUMABLE_KEYS = ("train.epochs", "train.patience", "eval.chunk", "checkpoint", "data.path", "data.dir")
+# Keys that may differ when a run goes on: they change neither the model nor what a step computes.  The data
+# are compared by content, not by place; a schedule that ends with the last epoch fixes the epochs.
+RESUMABLE_KEYS = ("train.patience", "eval.chunk", "checkpoint", "data.path", "data.dir")
 MAX_NAMED = 5  # differences listed in an error
 
 
@@ -28,7 +30,9 @@ def exclusive(workdir: pathlib.Path) -> Iterator[None]:
         workdir.mkdir(parents=True, exist_ok=True)
         lock = (workdir / ".lock").open("w")
     except OSError as error:
-        raise UserError(f"--workdir={workdir}: cannot write there ({error.strerror}); choose another folder") from None
+        raise UserError(
+            f"--workdir={workdir}: cannot write there ({error.strerror}); choose another folder"
+        ) from None
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -46,13 +50,13 @@ def keep_config(workdir: pathlib.Path, config: ConfigDict) -> None:
       UserError: another config is there; the message names the differing keys and both values.
     """
     path = workdir / "config.json"
-    flat = flat_config(config)
+    flat = {key: list(value) if isinstance(value, tuple) else value for key, value in flatten(config).items()}
     if path.exists():
-        before = _read_json(path)
+        before = read_json(path)
         differing = [
             key
             for key in sorted(before.keys() | flat.keys())
-            if before.get(key, "absent") != flat.get(key, "absent") and not _resumable(key)
+            if before.get(key, "absent") != flat.get(key, "absent") and not _resumable(key, config)
         ]
         if differing:
             named = "; ".join(
@@ -67,57 +71,42 @@ def keep_config(workdir: pathlib.Path, config: ConfigDict) -> None:
     write_json_atomically(path, flat)
 
 
-def keep_vocabulary(workdir: pathlib.Path, vocabulary: dict[str, Any]) -> None:
-    """Write vocabulary.json, or check it: ids mean the same names as when the run began.
+def keep_vocabulary(workdir: pathlib.Path, vocabulary: Vocabulary, normalizer: Normalizer) -> None:
+    """Write vocabulary.json, or check it: ids and values mean the same as when the run began.
 
     Raises:
       UserError: other names, or other normalisation constants; the message gives the first difference.
     """
     path = workdir / "vocabulary.json"
-    if path.exists():
-        before = _read_json(path)
-        for part in vocabulary:
-            difference = _first_difference(before.get(part), vocabulary[part])
-            if difference:
-                raise UserError(
-                    f"{path}: the data are not those the run began with: {part} {difference}; "
-                    "give the same data or another --workdir"
-                )
-    else:
-        write_json_atomically(path, vocabulary)
+    if not path.exists():
+        write_vocabulary(path, vocabulary, normalizer.to_json())
+        return
+    before, scale = read_vocabulary(path)
+    for part in ("entities", "relations", "fields"):
+        difference = _first_difference(getattr(before, part), getattr(vocabulary, part))
+        if difference:
+            raise UserError(
+                f"{path}: the data are not those that the run began with: {part}: {difference}; "
+                "give the same data or another --workdir"
+            )
+    if scale != normalizer.to_json():
+        raise UserError(
+            f"{path}: the values are not those that the run began with: their scale differs; "
+            "give the same data or another --workdir"
+        )
 
 
-def flat_config(config: ConfigDict) -> dict[str, Any]:
-    """Dotted key -> JSON value, tuples as lists."""
-    flat = {}
-    for key, value in config.items():
-        if isinstance(value, ConfigDict):
-            flat.update({f"{key}.{name}": inner for name, inner in flat_config(value).items()})
-        else:
-            flat[key] = list(value) if isinstance(value, tuple) else value
-    return flat
-
-
-def _resumable(key: str) -> bool:
+def _resumable(key: str, config: ConfigDict) -> bool:
+    if key == "train.epochs":
+        return config.train.schedule == "constant"
     return any(key == name or key.startswith(name + ".") for name in RESUMABLE_KEYS)
 
 
-def _read_json(path: pathlib.Path) -> dict[str, Any]:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"{path}: cannot be read ({error}); move the workdir away or restore the file"
-        ) from None
-
-
-def _first_difference(before: Any, now: Any) -> str:
-    """What differs first between two JSON values, or "" where they are equal."""
-    if before == now:
-        return ""
-    if isinstance(before, list) and isinstance(now, list):
-        for place, (old, new) in enumerate(zip(before, now, strict=False)):
-            if old != new:
-                return f"{place} was {old!r}, is {new!r}"
-        return f"had {len(before)} entries, has {len(now)}"
-    return "differ"
+def _first_difference(before: tuple[str, ...], now: tuple[str, ...]) -> str:
+    """What differs first between two lists of names, or "" where they are equal."""
+    for place, (old, new) in enumerate(zip(before, now, strict=False)):
+        if old != new:
+            return f"number {place} was {old!r}, is {new!r}"
+    if len(before) != len(now):
+        return f"there were {len(before)}, there are {len(now)}"
+    return ""
