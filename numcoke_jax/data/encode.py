@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from numcoke_jax.data import graph_checks
-from numcoke_jax.data.graph_checks import FieldSummary, GraphReport
+from numcoke_jax.data.graph_checks import FieldSummary, GraphReport, contains, fact_keys
 from numcoke_jax.data.literal_values import aggregate
+from numcoke_jax.data.text_files import in_one_chunk
 from numcoke_jax.errors import UserError
 from numcoke_jax.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, Vocabulary
 
@@ -52,17 +53,18 @@ def encode_graph(
     negative_rows = _encode_negatives(negatives, entities, relations, report)
     del coded, columns
 
-    facts, keys, reversed_keys, negative_facts, negative_keys = _unique_facts(
+    facts, keys, negative_facts, negative_keys = _unique_facts(
         rows, negative_rows, len(entities), len(relations), report
     )
+    del rows, negative_rows
     entity_names, relation_names = tuple(entities.to_pylist()), tuple(relations.to_pylist())
     report.num_entities, report.num_relations = len(entities), len(relations)
-    graph_checks.check_facts(report, facts, keys, reversed_keys, entity_names, relation_names)
-    kept = ~np.isin(negative_keys, keys["train"])
+    graph_checks.check_facts(report, facts, keys, entity_names, relation_names)
+    kept = ~contains(keys["train"], negative_keys)
     report.negatives_training_facts = int((~kept).sum())
     report.negatives = int(kept.sum())
     for split in SPLITS[1:]:
-        report.negatives_contradicting[split] = int(np.isin(negative_keys[kept], keys[split]).sum())
+        report.negatives_contradicting[split] = int(contains(keys[split], negative_keys[kept]).sum())
 
     field_names, values, observed = _encode_literals(literals, entities, entity_names, report)
     _check_names(report, entities, relations)
@@ -86,9 +88,7 @@ def _code(column: pa.ChunkedArray) -> _Coded:
     """The column with only the names that its rows use."""
     if not pa.types.is_dictionary(column.type):
         column = column.cast(pa.string()).dictionary_encode()
-    column = column.unify_dictionaries().combine_chunks()
-    if isinstance(column, pa.ChunkedArray):  # no chunks at all
-        column = pa.array([], type=column.type)
+    column = in_one_chunk(column)
     codes = column.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
     used = np.zeros(len(column.dictionary), dtype=bool)
     used[codes] = True
@@ -150,10 +150,10 @@ def _unique_facts(
     num_entities: int,
     num_relations: int,
     report: GraphReport,
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray]:
-    """(facts a split, their keys a split, keys of all facts reversed, negatives, their keys), each unique."""
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    """(facts a split, their keys a split, negatives, their keys), each unique, in the order of the keys."""
     arrays = [rows[split] for split in SPLITS] + [negative_rows]
-    row_keys = fact_keys([*arrays, *(array[:, ::-1] for array in arrays[:3])], num_entities, num_relations)
+    row_keys = fact_keys(arrays, num_entities, num_relations)
     facts, keys = {}, {}
     for split, array, array_keys in zip(SPLITS, arrays, row_keys, strict=False):
         keys[split], first = np.unique(array_keys, return_index=True)
@@ -162,34 +162,7 @@ def _unique_facts(
         report.repeated[split] = len(array) - len(first)
     negative_keys, first = np.unique(row_keys[3], return_index=True)
     report.negatives_repeated = len(negative_rows) - len(first)
-    return (
-        facts,
-        keys,
-        np.concatenate(row_keys[4:]),
-        np.ascontiguousarray(negative_rows[first]),
-        negative_keys,
-    )
-
-
-def fact_keys(arrays: list[np.ndarray], num_entities: int, num_relations: int) -> list[np.ndarray]:
-    """int64 keys of int32 [n, 3] triples that order like (relation, head, tail), comparable across arrays.
-
-    The three ids are packed into one number where it fits into 63 bits; in larger graphs a key is the
-    rank of its triple among all triples given.
-    """
-    if num_relations * num_entities**2 < 2**63:
-        return [
-            (array[:, RELATION].astype(np.int64) * num_entities + array[:, HEAD]) * num_entities
-            + array[:, TAIL]
-            for array in arrays
-        ]
-    stacked = np.concatenate(arrays)
-    order = np.lexsort((stacked[:, TAIL], stacked[:, HEAD], stacked[:, RELATION]))
-    new = np.ones(len(stacked), dtype=np.int64)
-    new[1:] = (stacked[order[1:]] != stacked[order[:-1]]).any(axis=1)
-    keys = np.empty(len(stacked), dtype=np.int64)
-    keys[order] = np.cumsum(new) - 1
-    return np.split(keys, np.cumsum([len(array) for array in arrays])[:-1])
+    return facts, keys, np.ascontiguousarray(negative_rows[first]), negative_keys
 
 
 def _encode_literals(

@@ -213,7 +213,6 @@ def check_facts(
     report: GraphReport,
     splits: dict[str, np.ndarray],
     keys: dict[str, np.ndarray],
-    reversed_keys: np.ndarray,
     entities: Sequence[str],
     relations: Sequence[str],
 ) -> None:
@@ -223,7 +222,6 @@ def check_facts(
       report: changed in place.
       splits: split -> distinct facts int32 [n, 3].
       keys: split -> int64 [n] ascending, one for each fact, equal where facts are equal.
-      reversed_keys: int64, the keys of (t, r, h) for the facts of all splits, in any order.
       entities, relations: names in id order.
     """
     for split, facts in splits.items():
@@ -233,10 +231,7 @@ def check_facts(
         for second in SPLITS[number + 1 :]:
             shared = np.intersect1d(keys[first], keys[second], assume_unique=True)
             report.overlaps[first, second] = len(shared)
-    every_key = np.unique(np.concatenate([keys[split] for split in SPLITS]))
-    both_ways = int(np.isin(every_key, reversed_keys).sum())
-    loop_keys = [keys[split][splits[split][:, HEAD] == splits[split][:, TAIL]] for split in SPLITS]
-    report.inverse_pairs = (both_ways - len(np.unique(np.concatenate(loop_keys)))) // 2
+    report.inverse_pairs = _count_inverse_pairs([splits[split] for split in SPLITS])
 
     seen_entity = np.zeros(len(entities), dtype=bool)
     seen_entity[splits["train"][:, [HEAD, TAIL]].ravel()] = True
@@ -248,6 +243,51 @@ def check_facts(
         head, relation, tail = splits[split].T
         known = seen_entity[head] & seen_relation[relation] & seen_entity[tail]
         report.unseen_facts[split] = int((~known).sum())
+
+
+def fact_keys(arrays: list[np.ndarray], num_entities: int, num_relations: int) -> list[np.ndarray]:
+    """int64 keys of int32 [n, 3] triples that order like (relation, head, tail), comparable across arrays.
+
+    The three ids are packed into one number where it fits into 63 bits; in larger graphs a key is the
+    rank of its triple among all triples given.
+    """
+    if num_relations * num_entities**2 < 2**63:
+        return [
+            (array[:, RELATION].astype(np.int64) * num_entities + array[:, HEAD]) * num_entities
+            + array[:, TAIL]
+            for array in arrays
+        ]
+    stacked = np.concatenate(arrays)
+    order = np.lexsort((stacked[:, TAIL], stacked[:, HEAD], stacked[:, RELATION]))
+    new = np.ones(len(stacked), dtype=np.int64)
+    new[1:] = (stacked[order[1:]] != stacked[order[:-1]]).any(axis=1)
+    keys = np.empty(len(stacked), dtype=np.int64)
+    keys[order] = np.cumsum(new) - 1
+    return np.split(keys, np.cumsum([len(array) for array in arrays])[:-1])
+
+
+def contains(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """bool [n]: whether each of `keys` int64 [n] is in `sorted_keys`; quick when both ascend."""
+    if len(sorted_keys) == 0:
+        return np.zeros(len(keys), dtype=bool)
+    place = np.minimum(np.searchsorted(sorted_keys, keys), len(sorted_keys) - 1)
+    return sorted_keys[place] == keys
+
+
+def _count_inverse_pairs(splits: list[np.ndarray]) -> int:
+    """Pairs of facts (h, r, t), (t, r, h) with h < t, each in some split."""
+    upward = np.concatenate([facts[facts[:, HEAD] < facts[:, TAIL]] for facts in splits])
+    downward = np.concatenate([facts[facts[:, HEAD] > facts[:, TAIL]] for facts in splits])
+    largest = np.concatenate([upward, downward]).max(axis=0, initial=0)
+    num_entities, num_relations = int(max(largest[HEAD], largest[TAIL])) + 1, int(largest[RELATION]) + 1
+    keys_up, keys_down = fact_keys([upward, downward[:, ::-1]], num_entities, num_relations)
+    return len(np.intersect1d(_sorted_unique(keys_up), _sorted_unique(keys_down), assume_unique=True))
+
+
+def _sorted_unique(keys: np.ndarray) -> np.ndarray:
+    """Like np.unique, whose hash table is slower than sorting for tens of millions of keys."""
+    keys = np.sort(keys)
+    return keys[np.concatenate([[True], keys[1:] != keys[:-1]])] if len(keys) else keys
 
 
 def find_look_alikes(names: pa.Array) -> tuple[tuple[str, ...], ...]:

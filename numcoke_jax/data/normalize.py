@@ -16,7 +16,7 @@ quantile (which interpolates between its fitted values), and to +-`ZSCORE_LIMIT`
 """
 
 import dataclasses
-import json
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +24,12 @@ from numcoke_jax.errors import UserError
 
 KINDS = ("minmax", "quantile", "zscore", "none")
 ZSCORE_LIMIT = 1e6
+_CONSTANTS = {
+    "minmax": {"minimum", "maximum"},
+    "quantile": {"values", "shares"},
+    "zscore": {"mean", "deviation"},
+    "none": set(),
+}
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
@@ -51,22 +57,25 @@ class Normalizer:
             scaled[seen, field] = scale(values[seen, field].astype(np.float64), constants)
         return scaled
 
-    def to_json(self) -> str:
-        """One JSON object; floats are written so that they read back bit for bit."""
+    def to_json(self) -> dict[str, Any]:
+        """A dict of JSON values; `from_json` gives the same scale back to the last bit."""
         fields = [{name: array.tolist() for name, array in constants.items()} for constants in self.constants]
-        return json.dumps({"kind": self.kind, "fields": fields})
+        return {"kind": self.kind, "fields": fields}
 
-    @staticmethod
-    def from_json(text: str) -> "Normalizer":
-        """The inverse of `to_json`; ValueError when the text is something else."""
-        stored = json.loads(text)
-        if not isinstance(stored, dict) or stored.get("kind") not in KINDS or "fields" not in stored:
-            raise ValueError(f"not a stored normalizer: {text[:80]!r}")
-        fields = (
-            {name: np.asarray(numbers, dtype=np.float64) for name, numbers in constants.items()}
-            for constants in stored["fields"]
-        )
-        return Normalizer(stored["kind"], tuple(fields))
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> "Normalizer":
+        """The inverse of `to_json`, also after a way through a JSON file; ValueError for anything else."""
+        try:
+            kind, fields = stored["kind"], stored["fields"]
+            constants = tuple(
+                {name: np.asarray(numbers, dtype=np.float64) for name, numbers in field.items()}
+                for field in fields
+            )
+        except (TypeError, KeyError, AttributeError, ValueError) as error:
+            raise ValueError(f"not a stored value scale: {str(stored)[:80]}") from error
+        if kind not in KINDS or any(set(field) != _CONSTANTS[kind] for field in constants):
+            raise ValueError(f"not a stored value scale: {str(stored)[:80]}")
+        return cls(kind, constants)
 
 
 def fit_normalizer(values: np.ndarray, observed: np.ndarray, kind: str) -> Normalizer:

@@ -79,7 +79,9 @@ def read_table(file: TextFile, columns: tuple[str, str, str], plain: tuple[str, 
                 raise DataError(_describe_bad_lines(file, columns))
             tables.append(table)
     schema = pa.schema(list(types.items()))
-    table = pa.concat_tables(tables).unify_dictionaries() if tables else schema.empty_table()
+    table = pa.concat_tables(tables) if tables else schema.empty_table()
+    tables.clear()
+    table = pa.table({name: _compact(table[name]) for name in columns})
     blank = _blank_cells(table)
     if blank is None:
         return table
@@ -88,6 +90,13 @@ def read_table(file: TextFile, columns: tuple[str, str, str], plain: tuple[str, 
     if pc.any(pc.xor(any_blank, all_blank)).as_py():
         raise DataError(_describe_bad_lines(file, columns))
     return table.filter(pc.invert(all_blank))
+
+
+def in_one_chunk(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    """A dictionary-encoded column as one array with one dictionary."""
+    if column.num_chunks > 1:  # unifying hashes the dictionary of every chunk: once is enough
+        return pa.concat_arrays(column.unify_dictionaries().chunks)
+    return column.chunk(0) if column.num_chunks else pa.array([], type=column.type)
 
 
 def line_numbers(file: TextFile, rows: Iterable[int]) -> dict[int, int]:
@@ -195,16 +204,17 @@ def _parse_block(block: bytes, types: dict[str, pa.DataType]) -> pa.Table | None
     return None
 
 
-def _blank_cells(table: pa.Table) -> list[pa.ChunkedArray] | None:
+def _compact(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pa.chunked_array([in_one_chunk(column)]) if pa.types.is_dictionary(column.type) else column
+
+
+def _blank_cells(table: pa.Table) -> list[pa.Array] | None:
     """A boolean column for each column of `table`, True where a cell is white space; None if nowhere."""
     blanks = []
     for column in table.columns:
         if pa.types.is_dictionary(column.type):
-            is_blank = [
-                pc.equal(pc.utf8_trim_whitespace(chunk.dictionary), "").take(chunk.indices)
-                for chunk in column.chunks
-            ]
-            blanks.append(pa.chunked_array(is_blank, type=pa.bool_()))
+            cells = column.chunk(0)
+            blanks.append(pc.equal(pc.utf8_trim_whitespace(cells.dictionary), "").take(cells.indices))
         else:
             blanks.append(pc.equal(pc.utf8_trim_whitespace(column), ""))
     return blanks if any(pc.any(blank).as_py() for blank in blanks) else None
