@@ -42,7 +42,7 @@ def facts_of(result):
 
 def looped_pairs(values, settings):
     """compared_pairs from its definition: heads in turn, candidates sorted by (distance, position)."""
-    pairs = set()
+    pairs: set[tuple[int, int]] = set()
     for head, x_head in enumerate(values):
         below = []
         for tail, x_tail in enumerate(values):
@@ -60,7 +60,7 @@ def looped_negatives(train, values, per_pair):
     """nearest_negatives from its definition: for each (h, r), the nearest t with (t, r, h) in train."""
     facts = {tuple(fact) for fact in train}
     entities, relations = values.shape
-    negatives = []
+    negatives: list[tuple[int, int, int]] = []
     for relation in range(relations):
         for head in range(entities):
             candidates = []
@@ -264,7 +264,7 @@ def test_masking_changes_no_triple():
 def test_groups_a_relation_have_their_size_and_own_members():
     table, fields = known_table("cars"), TABLES["cars"].relations
     result = compare(table, fields, ComparisonSettings(group_size=40))
-    members = {}
+    members: dict[str, set[int]] = {}
     for head, relation, tail in facts_of(result):
         members.setdefault(relation, set()).update((head, tail))
     assert {len(group) for group in members.values()} == {40}

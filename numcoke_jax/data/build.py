@@ -7,16 +7,18 @@ with `--config.data.path=DIR`.  The same table, options and seed write the same 
 """
 
 import argparse
+import dataclasses
+import io
+import os
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Collection, Sequence
 from typing import NoReturn
 
 from numcoke_jax.data.comparisons import DIRECTIONS, GROUPS, PROTOCOLS, ComparisonSettings
 from numcoke_jax.data.folder import write_folder
 from numcoke_jax.data.load import build_graph
 from numcoke_jax.data.sources import known_table
-from numcoke_jax.data.table_files import TableFile, column_numbers, read_table, suggestion
+from numcoke_jax.data.table_files import TableFile, column_numbers, describe_cells, read_table, suggestion
 from numcoke_jax.data.tables import TABLES, EntityTable, TableSpec, entity_table
 from numcoke_jax.errors import UserError
 
@@ -33,13 +35,9 @@ examples:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose complaint is one line, with the closest option."""
+    """A parser whose complaint is one line."""
 
     def error(self, message: str) -> NoReturn:
-        known = [option for action in self._actions for option in action.option_strings]
-        if message.startswith("unrecognized arguments: "):
-            option = message.removeprefix("unrecognized arguments: ").split()[0].split("=")[0]
-            message = f"no option {option!r}; {suggestion(option, known)}"
         raise UserError(f"{message}; see --help")
 
 
@@ -150,117 +148,119 @@ def _shares(text: str) -> tuple[float, ...]:
         raise argparse.ArgumentTypeError(f"must be 3 numbers such as 0.8,0.1,0.1, got {text!r}") from None
 
 
-def build(arguments: argparse.Namespace) -> list[str]:
+def read_options(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options given; raises UserError for a wrong one, with the closest option for an unknown one."""
+    options = parser()
+    known = [option for action in options._actions for option in action.option_strings]
+    for argument in arguments:
+        option = argument.split("=", 1)[0]
+        if option.startswith("--") and option not in known:
+            raise UserError(f"no option {option!r}; {suggestion(option, known)}")
+    return options.parse_args(arguments)
+
+
+def build(options: argparse.Namespace) -> list[str]:
     """Writes the folder that the options describe and returns what to tell the user.
 
     Raises:
       UserError: an option is wrong, the table cannot be read, or the folder exists.
     """
-    out = Path(arguments.out)
-    if out.exists() or out.is_symlink():
-        raise UserError(f"--out: {out} exists already; give another folder, nothing is overwritten")
+    if os.path.lexists(options.out):
+        raise UserError(f"--out: {options.out} exists already; give another folder, nothing is overwritten")
     settings = ComparisonSettings(
-        protocol=arguments.protocol,
-        neighbours=arguments.neighbours,
-        direction=arguments.direction,
-        groups=arguments.groups,
-        group_size=arguments.group_size,
-        entities=arguments.entities,
-        split=arguments.split,
-        missing_rate=arguments.missing_rate,
-        negatives_per_pair=arguments.negatives_per_pair,
-        seed=arguments.seed,
+        **{field.name: getattr(options, field.name) for field in dataclasses.fields(ComparisonSettings)}
     )
-    table, relations = chosen_table(arguments)
+    table, relations = chosen_table(options)
     loaded = build_graph(table, relations, settings)
-    write_folder(loaded.graph, out)
+    write_folder(loaded.graph, options.out)
     return loaded.notices
 
 
-def chosen_table(arguments: argparse.Namespace) -> tuple[EntityTable, tuple[str, ...]]:
-    """The table of `--table` with the fields that get a relation."""
-    if arguments.table in TABLES:
-        if arguments.name or arguments.fields:
-            raise UserError(f"--name, --fields: table {arguments.table} has its own; leave them out")
-        table = known_table(arguments.table, arguments.dir)
-        chosen = arguments.relations
-        relations = split_names(chosen, table.fields) if chosen else TABLES[arguments.table].relations
-        return table, relations
-    file = read_table(_table_path(arguments.table))
-    if not arguments.name:
+def chosen_table(options: argparse.Namespace) -> tuple[EntityTable, tuple[str, ...]]:
+    """The table of `--table`, and the fields that get a relation."""
+    if options.table in TABLES:
+        if options.name or options.fields:
+            raise UserError(f"--name, --fields: table {options.table} has its own; leave them out")
+        table = known_table(options.table, options.dir)
+        if not options.relations:
+            return table, TABLES[options.table].relations
+        return table, split_names("--relations", options.relations, table.fields)
+    path = os.path.expanduser(options.table)
+    if not os.path.exists(path) and not os.path.splitext(path)[1]:
+        raise UserError(f"--table: no file and no known table {path!r}; {suggestion(path, TABLES)}")
+    file = read_table(path)
+    if not options.name:
         raise UserError(f"--name: give the column that names an entity; {suggestion('', file.columns)}")
-    spec = file_spec(file, Path(arguments.table).name, arguments.name, arguments.relations, arguments.fields)
-    return entity_table(spec, file), spec.relations
-
-
-def _table_path(text: str) -> Path:
-    """The path of a table file; raises UserError for a word that looks like a known table's name."""
-    path = Path(text).expanduser()
-    if not path.exists() and not path.suffix:
-        raise UserError(f"--table: no file and no known table {text!r}; {suggestion(text, TABLES)}")
-    return path
-
-
-def file_spec(file: TableFile, title: str, name: str, relations: str | None, fields: str | None) -> TableSpec:
-    """The spec of a user's table.
-
-    Args:
-      file: its columns.
-      title: what to call it in notices.
-      name: the column or columns of an entity's name, separated by commas.
-      relations: columns to compare, separated by commas; None compares every field.
-      fields: further columns to store; None stores every column that holds numbers only.
-    """
-    name_columns = split_names(name, file.columns)
-    compared = split_names(relations, file.columns) if relations else ()
-    if fields:
-        stored = split_names(fields, file.columns)
+    names = split_names("--name", options.name, file.columns)
+    compared = split_names("--relations", options.relations, file.columns) if options.relations else ()
+    notices: list[str] = []
+    if options.fields:
+        stored = split_names("--fields", options.fields, file.columns)
     else:
-        stored = tuple(
-            column for column in file.columns if column not in name_columns and is_numeric(file, column)
-        )
-    all_fields = tuple(dict.fromkeys((*stored, *compared)))
-    if not all_fields:
+        stored, notices = numeric_columns(file, (*names, *compared))
+    fields = tuple(dict.fromkeys((*compared, *stored)))
+    if not fields:
         raise UserError(f"{file.where}: no column holds numbers only; name some with --relations")
-    return TableSpec(
+    title = os.path.basename(path)
+    spec = TableSpec(
         name=title,
         files=(),
         source="",
-        name_columns=name_columns,
-        name_format=", ".join(["{}"] * len(name_columns)),
-        fields=all_fields,
-        relations=compared or all_fields,
+        name_columns=names,
+        name_format=", ".join(["{}"] * len(names)),
+        fields=fields,
+        relations=compared or fields,
     )
+    table = entity_table(spec, file)
+    notices.insert(0, f"{title}: fields {', '.join(fields)}")
+    return dataclasses.replace(table, notices=(*notices, *table.notices)), spec.relations
 
 
-def split_names(text: str, known: Sequence[str] | dict[str, list]) -> tuple[str, ...]:
+def split_names(option: str, text: str, known: Collection[str]) -> tuple[str, ...]:
     """The column names in `text`, separated by commas; a column whose own name has a comma may stand alone.
 
     Raises:
-      UserError: one of them is not `known`; the message has the closest one.
+      UserError: one of them is not `known`; the message has `option` and the closest known name.
     """
     if text in known:
         return (text,)
     names = tuple(name.strip() for name in text.split(","))
     for name in names:
-        if name not in known:
-            raise UserError(f"no column {name!r}; {suggestion(name, known)}")
+        if not name or name not in known:
+            raise UserError(f"{option}: no column {name!r}; {suggestion(name, known)}")
     return tuple(dict.fromkeys(names))
 
 
-def is_numeric(file: TableFile, column: str) -> bool:
-    """Whether a column holds numbers and missing cells only, and at least one number."""
-    _, observed, wrong = column_numbers(file.columns[column])
-    return bool(observed.any()) and not wrong
+def numeric_columns(file: TableFile, taken: Collection[str]) -> tuple[tuple[str, ...], list[str]]:
+    """The columns that hold numbers and missing cells only, and a notice for each that nearly does.
+
+    Columns in `taken` and those without a name are passed over.  A column with some numbers and some
+    other cells is left out, but never in silence.
+    """
+    found, notices = [], []
+    for column, cells in file.columns.items():
+        if column in taken or not column:
+            continue
+        _, observed, wrong = column_numbers(cells)
+        if wrong and observed.any():
+            notices.append(
+                f"column {column!r} left out: not only numbers, {describe_cells(cells, wrong, most=1)}"
+            )
+        elif observed.any():
+            found.append(column)
+    return tuple(found), notices
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; the exit code is 0, or 2 after one line on stderr."""
+    for terminal in (sys.stdout, sys.stderr):
+        if isinstance(terminal, io.TextIOWrapper):  # names in any script, on a terminal of any encoding
+            terminal.reconfigure(errors="backslashreplace")
     try:
-        options = parser().parse_args(arguments)
+        options = read_options(sys.argv[1:] if arguments is None else arguments)
         notices = build(options)
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {' '.join(str(error).splitlines())}", file=sys.stderr)
         return 2
     for notice in notices:
         print(notice)

@@ -66,7 +66,11 @@ def build_graph(table: EntityTable, relations: Sequence[str], settings: Comparis
         f"built from table {table.name} ({len(table.entities)} entities, relations "
         f"{', '.join(comparisons.relations)}): {settings.describe()}"
     )
-    return LoadedGraph(graph, [built, *table.notices, *comparisons.notices, *report.notices()], table.name)
+    notices = [built, *table.notices, *comparisons.notices]
+    lost = sorted(set(table.fields) - set(graph.vocabulary.fields))
+    if lost:
+        notices.append(f"fields without a value that is observed and not masked: {', '.join(lost)}")
+    return LoadedGraph(graph, [*notices, *report.notices()], table.name)
 
 
 def encode_comparisons(table: EntityTable, comparisons: Comparisons) -> tuple[NumericGraph, GraphReport]:

@@ -42,11 +42,11 @@ def find_table(spec: TableSpec, directory: str) -> Path:
         which file to put where and its public source.
     """
     folders = search_folders(directory)
-    if directory and not folders[0].is_dir():
+    if directory and not os.path.isdir(folders[0]):
         raise UserError(f"data.dir: {directory!r} is no folder; give the folder of {spec.files[0]}")
     for folder in folders:
         for file in spec.files:
-            if (folder / file).is_file():
+            if os.path.isfile(folder / file):  # False, not an error, in a folder that cannot be read
                 return folder / file
     searched = ", ".join(map(str, folders))
     hint = "" if os.environ.get(FOLDER_VARIABLE) else f" or set ${FOLDER_VARIABLE} to its folder"

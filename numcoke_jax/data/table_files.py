@@ -1,7 +1,7 @@
 """The bytes of a table file (csv, tsv, parquet, xlsx) -> columns of cells -> names and numbers.
 
 Text cells stay text to the letter: nothing is guessed to be a number, a date or a missing value before
-a caller asks for one.  `cell_text` and `column_numbers` are the only two readings of a cell.
+a caller asks for one.  `column_names` and `column_numbers` are the only two readings of a cell.
 """
 
 import csv
@@ -11,6 +11,7 @@ import gzip
 import importlib.util
 import io
 import math
+import os
 import re
 import zipfile
 import zlib
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from numcoke_jax.data.literal_values import parse_values
@@ -80,6 +82,8 @@ def read_table(path: str | Path) -> TableFile:
         another number of cells than the header, or column names that repeat.
     """
     path = Path(path)
+    if os.path.isdir(path):
+        raise UserError(f"{path}: is a folder; give the path of a table file")
     suffix = path.suffix.lower()
     if suffix == ".gz":
         suffix = Path(path.stem).suffix.lower()
@@ -94,8 +98,6 @@ def read_table(path: str | Path) -> TableFile:
         name, data = _text_bytes(path)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; give the path of a table") from None
-    except IsADirectoryError:
-        raise UserError(f"{path}: is a folder; give the path of a table file") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
     return _read_text(path, _decode(path, data), tabs=Path(name).suffix.lower() in (".tsv", ".tab"))
@@ -175,9 +177,11 @@ def _read_xlsx(path: Path) -> TableFile:
     if importlib.util.find_spec("openpyxl") is None:
         raise UserError(f"{path}: xlsx needs openpyxl: pip install openpyxl, or save the table as csv")
     try:
-        frame = pd.read_excel(path, header=None, dtype=object, keep_default_na=False, na_values=[])
+        frame = pd.read_excel(
+            path, engine="openpyxl", header=None, dtype=object, keep_default_na=False, na_values=[]
+        )
     except (ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise UserError(f"{path}: is no readable xlsx file ({error})") from None
+        raise UserError(f"{path}: is no readable xlsx file ({str(error).splitlines()[0]})") from None
     if frame.empty:
         raise UserError(f"{path}: is empty; the first row must name the columns")
     cells = [frame[column].tolist() for column in frame.columns]
@@ -210,6 +214,14 @@ def cell_text(cell: Any) -> str:
     return text if text.strip() else ""
 
 
+def column_names(cells: Sequence[Any]) -> list[str]:
+    """`cell_text` of each cell; most are plain text and need no second look."""
+    return [
+        cell if isinstance(cell, str) and cell.isprintable() and cell.strip() else cell_text(cell)
+        for cell in cells
+    ]
+
+
 def column_numbers(cells: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
     """Reads cells as float64 numbers: text by the rules of `literal_values`, but `MISSING` texts are missing.
 
@@ -223,38 +235,41 @@ def column_numbers(cells: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, dict[i
     values = np.zeros(len(cells), np.float64)
     observed = np.zeros(len(cells), bool)
     wrong: dict[int, str] = {}
-    text_rows = [row for row, cell in enumerate(cells) if isinstance(cell, str) and not _is_missing(cell)]
-    if text_rows:
-        parsed = parse_values(pa.chunked_array([[cells[row].strip() for row in text_rows]], pa.string()))
-        values[text_rows], observed[text_rows] = parsed.values, True
-        wrong = {text_rows[position]: why for position, why in parsed.bad.items()}
-    for row, cell in enumerate(cells):
-        if isinstance(cell, str) or _is_missing(cell):
-            continue
-        number = _number(cell)
-        if math.isinf(number):
-            wrong[row] = "not a number" if type(cell) is not float else "not finite"
-        values[row], observed[row] = number, True
-    for row in wrong:
-        values[row], observed[row] = 0.0, False
+    is_text = np.array([isinstance(cell, str) for cell in cells], bool)
+    texts = pc.utf8_trim_whitespace(pa.array([cell for cell in cells if isinstance(cell, str)], pa.string()))
+    missing = pc.is_in(pc.utf8_lower(texts), value_set=pa.array(sorted(MISSING)))
+    text_rows = np.flatnonzero(is_text)[~missing.to_numpy(zero_copy_only=False)]
+    parsed = parse_values(pa.chunked_array([texts.filter(pc.invert(missing))]))
+    values[text_rows], observed[text_rows] = parsed.values, True
+    wrong.update((int(text_rows[position]), why) for position, why in parsed.bad.items())
+    for row in np.flatnonzero(~is_text).tolist():
+        number, why = _number(cells[row])
+        if why:
+            wrong[row] = why
+        elif not math.isnan(number):
+            values[row], observed[row] = number, True
+    observed[list(wrong)] = False
     return values, observed, dict(sorted(wrong.items()))
 
 
-def _is_missing(cell: Any) -> bool:
-    if isinstance(cell, str):
-        return cell.strip().lower() in MISSING
-    return (
-        cell is None
-        or cell is pd.NaT
-        or (isinstance(cell, float | np.floating | Decimal) and math.isnan(cell))
-    )
-
-
-def _number(cell: Any) -> float:
-    """The number in a cell that is no text and not missing; an infinity if it holds anything else."""
+def _number(cell: Any) -> tuple[float, str]:
+    """(number, "") of a cell that is no text, NaN where it is missing; (0, why not) of anything else."""
+    if cell is None or cell is pd.NaT:
+        return math.nan, ""
     if isinstance(cell, bool | np.bool_) or not isinstance(cell, int | float | np.number | Decimal):
-        return math.inf
+        return 0.0, f"a {type(cell).__name__}"
     try:
-        return float(cell)
+        number = float(cell)
     except OverflowError:  # an int beyond float64
-        return math.inf
+        number = math.inf
+    return (0.0, "not finite") if math.isinf(number) else (number, "")
+
+
+def describe_cells(cells: Sequence[Any], wrong: dict[int, str], most: int = 3) -> str:
+    """The first `most` of the wrong cells that `column_numbers` found, and how many more there are."""
+    listed = []
+    for row, why in list(wrong.items())[:most]:
+        text = repr(cells[row])
+        listed.append(f"{text if len(text) <= 40 else text[:37] + '...'} in data row {row + 1} ({why})")
+    more = f" and {len(wrong) - most} more" if len(wrong) > most else ""
+    return ", ".join(listed) + more

@@ -10,7 +10,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from numcoke_jax.data.table_files import TableFile, cell_text, column_numbers, suggestion
+from numcoke_jax.data.graph_checks import plural
+from numcoke_jax.data.table_files import (
+    TableFile,
+    column_names,
+    column_numbers,
+    describe_cells,
+    suggestion,
+)
 from numcoke_jax.errors import UserError
 
 RELATION_SUFFIX = "_comp"  # the relation that compares field "tempo" is called "tempo_comp"
@@ -186,9 +193,9 @@ def entity_table(spec: TableSpec, table: TableFile) -> EntityTable:
     kept = first_rows(names, named, np.stack(order, axis=1))
     notices = []
     if len(named) < len(names):
-        notices.append(f"{spec.name}: {len(names) - len(named)} rows without a name left out")
+        notices.append(f"{spec.name}: {plural(len(names) - len(named), 'row')} without a name left out")
     if len(kept) < len(named):
-        notices.append(f"{spec.name}: {len(named) - len(kept)} rows left out that repeat another row's name")
+        notices.append(f"{spec.name}: {plural(len(named) - len(kept), 'row')} left out that repeat a name")
     return EntityTable(
         name=spec.name,
         entities=tuple(names[row] for row in kept),
@@ -201,8 +208,8 @@ def entity_table(spec: TableSpec, table: TableFile) -> EntityTable:
 
 def entity_names(spec: TableSpec, table: TableFile) -> list[str]:
     """A name a row; "" where every column that makes it is empty."""
-    cells = [[cell_text(cell) for cell in table.column(column)] for column in spec.name_columns]
-    return [cell_text(spec.name_format.format(*row)) if any(row) else "" for row in zip(*cells, strict=True)]
+    cells = [column_names(table.column(column)) for column in spec.name_columns]
+    return [spec.name_format.format(*row) if any(row) else "" for row in zip(*cells, strict=True)]
 
 
 def first_rows(names: Sequence[str], rows: np.ndarray, order: np.ndarray) -> np.ndarray:
@@ -227,11 +234,8 @@ def field_column(table: TableFile, field: str) -> tuple[np.ndarray, np.ndarray]:
     cells = table.column(field)
     values, observed, wrong = column_numbers(cells)
     if wrong:
-        listed = ", ".join(
-            f"{cells[row]!r} in data row {row + 1} ({why})" for row, why in [*wrong.items()][:3]
-        )
-        more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
         raise UserError(
-            f"{table.where}: column {field!r} must hold plain numbers or empty cells, got {listed}{more}"
+            f"{table.where}: column {field!r} must hold plain numbers or empty cells, "
+            f"got {describe_cells(cells, wrong)}"
         )
     return values, observed

@@ -1,0 +1,227 @@
+"""config.data to graph, with notices; the built graphs beside the prepared ones."""
+
+import collections
+import dataclasses
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from numcoke_jax.config import default_config
+from numcoke_jax.data.comparisons import ComparisonSettings, compare, nearest_negatives
+from numcoke_jax.data.load import build_graph, comparison_settings, encode_comparisons, load_graph
+from numcoke_jax.data.sources import known_table
+from numcoke_jax.data.tables import TABLES, EntityTable
+from numcoke_jax.errors import UserError
+
+
+def data_config(**changes):
+    config = default_config().data
+    config.update(changes)
+    return config
+
+
+def assert_same_graph(one, other):
+    for field in dataclasses.fields(one):
+        left, right = getattr(one, field.name), getattr(other, field.name)
+        if field.name == "vocabulary":
+            assert left == right
+        else:
+            assert left.dtype == right.dtype
+            np.testing.assert_array_equal(left, right, err_msg=field.name)
+
+
+def test_defaults_of_config_and_settings_agree():
+    assert comparison_settings(default_config().data) == ComparisonSettings()
+
+
+def test_every_setting_comes_from_its_key():
+    changes = {
+        "protocol": "nearest",
+        "neighbours": 3,
+        "direction": "<",
+        "groups": "common",
+        "group_size": 7,
+        "entities": 9,
+        "split": (1, 0, 0),
+        "missing_rate": 0,
+        "negatives_per_pair": 2,
+        "seed": 4,
+    }
+    settings = comparison_settings(data_config(**changes))
+    assert dataclasses.asdict(settings) == changes
+    assert set(changes) == {field.name for field in dataclasses.fields(ComparisonSettings)}
+
+
+def test_wrong_key_is_named():
+    with pytest.raises(UserError, match="groups: must be one of relation, common, got 'each'"):
+        load_graph(data_config(groups="each"))
+
+
+def test_cars_by_default():
+    loaded = load_graph(data_config())
+    graph = loaded.graph
+    assert loaded.name == "cars"
+    assert graph.vocabulary.relations == tuple(f"{field}_comp" for field in TABLES["cars"].relations)
+    assert graph.vocabulary.fields == tuple(sorted(TABLES["cars"].fields))
+    assert loaded.notices[:2] == [
+        "built from table cars (403 entities, relations Acceleration_comp, Displacement_comp, "
+        "Horsepower_comp, Miles_per_Gallon_comp, Weight_in_lbs_comp): protocol complete, direction >, "
+        "groups relation of 60, split 0.1/0.1/0.8, missing rate 0.2, 5 negatives a pair, seed 0",
+        "cars: 3 rows left out that repeat a name",
+    ]
+    facts = sum(len(graph.split(name)) for name in ("train", "valid", "test"))
+    assert (
+        5 * (60 * 59 // 2) * 0.95 < facts < 5 * (60 * 59 // 2)
+    )  # all pairs of 5 groups of 60, less some ties
+    table = known_table("cars")
+    rows = [table.entities.index(name) for name in graph.vocabulary.entities]
+    observed = table.observed[rows]
+    assert observed.sum() - graph.observed.sum() == round(0.2 * observed.sum())  # 1609 cells: 321.8 -> 322
+    assert not (graph.observed & ~observed).any()
+    np.testing.assert_array_equal(graph.values, np.where(graph.observed, table.values[rows], 0.0))
+
+
+def test_facts_say_who_is_above():
+    for direction, sign in ((">", 1), ("<", -1)):
+        graph = load_graph(data_config(direction=direction, missing_rate=0.0)).graph
+        columns = [
+            graph.vocabulary.fields.index(relation.removesuffix("_comp"))
+            for relation in graph.vocabulary.relations
+        ]
+        for name in ("train", "valid", "test"):
+            heads, relations, tails = graph.split(name).T
+            fields = np.array(columns)[relations]
+            assert graph.observed[heads, fields].all()
+            assert (sign * (graph.values[heads, fields] - graph.values[tails, fields]) > 0).all()
+        heads, relations, tails = graph.negatives.T
+        fields = np.array(columns)[relations]
+        assert (sign * (graph.values[heads, fields] - graph.values[tails, fields]) < 0).all()
+
+
+def test_chosen_relations():
+    graph = load_graph(data_config(relations=("Year", "Horsepower"))).graph
+    assert graph.vocabulary.relations == ("Horsepower_comp", "Year_comp")
+    with pytest.raises(UserError, match="relations: cars has no field 'Hp'; there is 'Acceleration'"):
+        load_graph(data_config(relations=("Hp",)))
+
+
+def test_same_config_same_graph_other_data_seed_other_graph():
+    first, again, other = (load_graph(data_config(seed=seed)).graph for seed in (0, 0, 1))
+    assert_same_graph(first, again)
+    assert first.vocabulary.entities != other.vocabulary.entities
+
+
+def test_ids_of_the_graph_are_those_of_its_names():
+    """encode_comparisons hands over names: each fact and literal arrives where its names say."""
+    table = EntityTable(
+        name="t",
+        entities=("a", "b", "c", "unused"),
+        fields=("x", "y"),
+        values=np.array([[3.0, 9.0], [2.0, 0.0], [1.0, 7.0], [0.0, 5.0]]),
+        observed=np.array([[True, True], [True, True], [True, True], [False, True]]),
+    )
+    settings = ComparisonSettings(groups="common", group_size=0, split=(1.0, 0.0, 0.0), missing_rate=0.0)
+    graph, report = encode_comparisons(table, compare(table, ("x",), settings))
+    assert graph.vocabulary.entities == ("a", "b", "c")
+    assert graph.train.tolist() == [[0, 0, 1], [0, 0, 2], [1, 0, 2]]
+    assert graph.negatives.tolist() == [[1, 0, 0], [2, 0, 0], [2, 0, 1]]
+    assert graph.values.tolist() == [[3, 9], [2, 0], [1, 7]]
+    assert graph.observed.all()  # the true 0 of b is observed
+    assert not report.errors
+
+
+def test_fields_that_the_mask_empties_are_named():
+    table = EntityTable(
+        name="t",
+        entities=("a", "b"),
+        fields=("rare", "x"),
+        values=np.array([[0.0, 1.0], [0.0, 2.0]]),
+        observed=np.array([[False, True], [False, True]]),
+    )
+    settings = ComparisonSettings(split=(1.0, 0.0, 0.0), missing_rate=0.0)
+    loaded = build_graph(table, ("x",), settings)
+    assert loaded.graph.vocabulary.fields == ("x",)
+    assert "fields without a value that is observed and not masked: rare" in loaded.notices
+
+
+def test_a_path_wins_over_the_table(tmp_path):
+    folder = tmp_path / "my graph"
+    (folder / "literals").mkdir(parents=True)
+    for split, fact in (("train", "a\tr\tb"), ("valid", "b\tr\tc"), ("test", "a\tr\tc")):
+        (folder / f"{split}.txt").write_text(f"{fact}\n")
+    (folder / "literals" / "numerical_literals.txt").write_text("a\tx\t1.5\n")
+    loaded = load_graph(data_config(path=f"{folder}/"))
+    assert loaded.name == "my graph"
+    assert loaded.graph.vocabulary.entities == ("a", "b", "c")
+    assert loaded.graph.observed.sum() == 1  # nothing of a folder is masked
+    assert not any("built" in notice for notice in loaded.notices)
+
+
+# The prepared graphs under shared/data/kg: their own groups, split and mask differ from ours (another
+# generator), so counts agree up to the ties of the drawn values, and rules exactly.
+
+PREPARED: dict[str, tuple[str, dict[str, Any]]] = {
+    "credit_mini": (
+        "credit",
+        {"groups": "relation", "group_size": 60, "entities": 300, "split": (0.8, 0.1, 0.1)},
+    ),
+    "spotify_mini": (
+        "spotify",
+        {"groups": "relation", "group_size": 60, "entities": 300, "split": (0.8, 0.1, 0.1)},
+    ),
+    "credit_sparse": ("credit", {"groups": "common", "group_size": 150, "split": (0.1, 0.1, 0.8)}),
+    "us_cities_sparse": ("us_cities", {"groups": "common", "group_size": 150, "split": (0.1, 0.1, 0.8)}),
+}
+
+
+@pytest.mark.parametrize("folder", PREPARED)
+def test_built_graphs_have_the_structure_of_the_prepared_ones(shared_dir, folder):
+    table, changes = PREPARED[folder]
+    raw = str(shared_dir / "data" / "raw")
+    built = load_graph(data_config(table=table, dir=raw, **changes)).graph
+    prepared = load_graph(data_config(path=str(shared_dir / "data" / "kg" / folder))).graph
+    assert built.vocabulary.relations == prepared.vocabulary.relations
+    assert built.vocabulary.fields == prepared.vocabulary.fields
+    assert built.num_entities == pytest.approx(prepared.num_entities, rel=0.1)
+    for name in ("train", "valid", "test"):
+        assert len(built.split(name)) == pytest.approx(len(prepared.split(name)), rel=0.03)
+    assert len(built.negatives) == pytest.approx(len(prepared.negatives), rel=0.1)
+    assert built.observed.mean() == pytest.approx(0.8, abs=0.001)
+    counts = [len(prepared.split(name)) for name in ("train", "valid", "test")]
+    largest = counts.index(max(counts))
+    floors = [int(share * sum(counts) + 1e-9) for share in changes["split"]]
+    assert all(counts[i] == floors[i] for i in range(3) if i != largest)  # our rule for the counts is theirs
+
+
+raw_table = functools.lru_cache(known_table)
+
+
+@pytest.mark.parametrize(
+    "folder",
+    ["credit", "credit_mini", "credit_sparse", "spotify", "spotify_mini", "spotify_sparse", "us_cities"]
+    + ["us_cities_sparse"],
+)
+def test_negatives_rule_reproduces_the_prepared_neg_txt(shared_dir, folder):
+    """From train.txt and the raw values: the same distances for every (h, r), the same names up to ties."""
+    name = folder.removesuffix("_mini").removesuffix("_sparse")
+    table = raw_table(name, str(shared_dir / "data" / "raw"))
+    graph = load_graph(data_config(path=str(shared_dir / "data" / "kg" / folder))).graph
+    row_of = {entity: row for row, entity in enumerate(table.entities)}
+    rows = [row_of[entity] for entity in graph.vocabulary.entities]
+    columns = [table.fields.index(relation.removesuffix("_comp")) for relation in graph.vocabulary.relations]
+    values = table.values[rows][:, columns]
+    ours = nearest_negatives(graph.train.astype(np.int64), values, 5)
+
+    def distances(negatives):
+        found = collections.defaultdict(list)
+        for head, relation, tail in negatives.tolist():
+            found[head, relation].append(abs(values[head, relation] - values[tail, relation]))
+        return {pair: sorted(of_pair) for pair, of_pair in found.items()}
+
+    assert distances(ours) == distances(graph.negatives)
+    theirs = {tuple(fact) for fact in graph.negatives.tolist()}
+    share = len(theirs & {tuple(fact) for fact in ours.tolist()}) / len(theirs)
+    print(f"{folder}: {share:.4f} of {len(theirs)} negatives are the same, the others tie in distance")
+    assert share > 0.95

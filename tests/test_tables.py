@@ -1,0 +1,349 @@
+"""Table files to cells, cells to names and numbers, specs of the known tables."""
+
+import gzip
+import importlib.util
+import zipfile
+from datetime import date
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from numcoke_jax.data.sources import known_table
+from numcoke_jax.data.table_files import TableFile, column_names, column_numbers, read_table, suggestion
+from numcoke_jax.data.tables import TABLES, TableSpec, entity_table, table_spec
+from numcoke_jax.errors import UserError
+
+PLAIN = "name,x\nnan,1\nNA,2\n01,3\n"
+CELLS = {"name": ["nan", "NA", "01"], "x": ["1", "2", "3"]}
+
+
+def write(folder, name, content):
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        PLAIN,
+        "\ufeff" + PLAIN,
+        PLAIN.replace("\n", "\r\n"),
+        PLAIN.replace("\n", "\r"),
+        PLAIN.removesuffix("\n"),
+        PLAIN.replace("\n", "\n\n"),
+        '"name","x"\n"nan","1"\n"NA",2\n01,"3"\n',
+        PLAIN.replace(",", ";"),
+        PLAIN.replace(",", "\t"),
+    ],
+    ids=["plain", "bom", "crlf", "cr", "no-final-newline", "blank-lines", "quoted", "semicolons", "tabs"],
+)
+def test_csv_variants_give_the_same_cells(tmp_path, content):
+    assert read_table(write(tmp_path, "t.csv", content)).columns == CELLS
+
+
+def test_tsv_and_packed_files(tmp_path):
+    tabs = PLAIN.replace(",", "\t")
+    assert read_table(write(tmp_path, "t.tsv", tabs)).columns == CELLS
+    assert read_table(write(tmp_path, "t.tab", tabs.replace("nan", "a,b"))).columns["name"][0] == "a,b"
+    assert read_table(write(tmp_path, "t.csv.gz", gzip.compress(PLAIN.encode()))).columns == CELLS
+    assert read_table(write(tmp_path, "T.TSV.GZ", gzip.compress(tabs.encode()))).columns == CELLS
+    with zipfile.ZipFile(tmp_path / "t.zip", "w") as archive:
+        archive.writestr("readme.md", "no table")
+        archive.writestr("inner/t.csv", PLAIN)
+    assert read_table(tmp_path / "t.zip").columns == CELLS
+
+
+def test_cells_are_kept_to_the_letter(tmp_path):
+    content = 'name,x\n"  a ""b"", c  ",1e3\n"two\nlines", 2 \nÅsa\u00a0,\n'
+    columns = read_table(write(tmp_path, "t.csv", content)).columns
+    assert columns == {"name": ['  a "b", c  ', "two\nlines", "Åsa\u00a0"], "x": ["1e3", " 2 ", ""]}
+
+
+def test_unnamed_columns(tmp_path):
+    running_number = read_table(write(tmp_path, "a.csv", ",x\n7,1\n"))
+    assert running_number.columns == {"": ["7"], "x": ["1"]}
+    spreadsheet = read_table(write(tmp_path, "b.csv", "x,,\n1,,\n"))
+    assert spreadsheet.columns == {"x": ["1"]}
+
+
+def test_parquet(tmp_path):
+    table = pa.table({"name": ["a", None], "x": pa.array([1, None], pa.int64()), "f": [1.5, float("nan")]})
+    pq.write_table(table, tmp_path / "t.parquet")
+    columns = read_table(tmp_path / "t.parquet").columns
+    assert columns["name"] == ["a", None]
+    assert columns["x"] == [1, None]
+    assert column_numbers(columns["f"])[1].tolist() == [True, False]
+
+
+def test_xlsx_names_the_missing_library(tmp_path, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(
+        UserError, match="xlsx needs openpyxl: pip install openpyxl, or save the table as csv"
+    ):
+        read_table(write(tmp_path, "t.xlsx", b""))
+
+
+def test_xlsx(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl", reason="the optional reader of xlsx files is not installed")
+    book = openpyxl.Workbook()
+    for row in (["Name", "Weight\n(lbs)", 2020], ["nan", 1.5, 1], ["NA", None, "n/a"]):
+        book.active.append(row)
+    book.save(tmp_path / "t.xlsx")
+    table = read_table(tmp_path / "t.xlsx")
+    assert list(table.columns) == ["Name", "Weight (lbs)", "2020"]
+    assert table.columns["Name"] == ["nan", "NA"]
+    assert column_numbers(table.columns["Weight (lbs)"])[1].tolist() == [True, False]
+    assert column_numbers(table.columns["2020"])[1].tolist() == [True, False]
+    with pytest.raises(UserError, match="bad.xlsx: is no readable xlsx file"):
+        read_table(write(tmp_path, "bad.xlsx", b"nothing"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.csv", "", "t.csv: is empty; the first row must name the columns"),
+        ("t.csv", "\n\n", "t.csv: is empty"),
+        ("t.csv", "a,b\n", "t.csv: has column names but no rows"),
+        ("t.csv", "a,b\n1,2\n3\n4,5,6\n", "every row needs 2 cells; line 3 has 1, line 4 has 3$"),
+        ("t.csv", "a,b\n" + "1\n" * 7, "line 2 has 1, .* line 6 has 1 and 2 more$"),
+        ("t.csv", 'a,b\n1,"open\n2,3\n', "t.csv:3: unexpected end of data; quote cells as csv does"),
+        ("t.csv", "a,a\n1,2\n", "t.csv: two columns are called 'a'; rename one"),
+        ("t.csv", b"a,b\r1,2\r\xe9,3\r", "t.csv:3: byte 0xe9 is not UTF-8; save the file as UTF-8"),
+        ("t.csv", "a,b\n1,2\n".encode("utf-16"), "t.csv: is UTF-16; save it as UTF-8"),
+        ("t.doc", "a,b\n1,2\n", "t.doc: a table's name ends in .csv, .tsv"),
+        ("t", "a,b\n1,2\n", "a table's name ends in .csv, .tsv"),
+        ("t.csv.gz", "a,b\n1,2\n", "t.csv.gz: damaged archive"),
+        ("t.csv.gz", gzip.compress(b"a,b\n1,2\n" * 99)[:-9], "t.csv.gz: damaged archive .*; fetch it again"),
+        ("t.zip", "a,b\n1,2\n", "t.zip: damaged archive"),
+        ("t.parquet", "a,b\n1,2\n", "t.parquet: is no parquet file"),
+    ],
+)
+def test_malformed_files(tmp_path, name, content, message):
+    with pytest.raises(UserError, match=message) as caught:
+        read_table(write(tmp_path, name, content))
+    assert "\n" not in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+
+
+def test_archive_with_several_tables(tmp_path):
+    with zipfile.ZipFile(tmp_path / "t.zip", "w") as archive:
+        archive.writestr("a.csv", PLAIN)
+        archive.writestr("b.csv", PLAIN)
+    with pytest.raises(UserError, match="holds 2 csv or tsv files, must be 1; unpack it"):
+        read_table(tmp_path / "t.zip")
+
+
+def test_paths_that_are_no_files(tmp_path):
+    with pytest.raises(UserError, match="no such file; give the path of a table"):
+        read_table(tmp_path / "absent.csv")
+    with pytest.raises(UserError, match="no such file"):
+        read_table(tmp_path / "absent.parquet")
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(UserError, match="is a folder; give the path of a table file"):
+        read_table(tmp_path / "folder.csv")
+
+
+def test_column_numbers():
+    cells = ["1", " -2.5 ", "1e3", "", "NA", "n/a", "NaN", "?", "-", None, 7, 2.5, np.float32(0.5)]
+    values, observed, wrong = column_numbers([*cells, Decimal("1.25"), float("nan"), "007", 10**17])
+    assert not wrong
+    assert values.dtype == np.float64
+    assert values[observed].tolist() == [1, -2.5, 1000, 7, 2.5, 0.5, 1.25, 7, 1e17]
+    assert observed.tolist() == [*[True] * 3, *[False] * 7, *[True] * 4, False, True, True]
+    assert not values[~observed].any()
+
+
+def test_a_true_zero_is_observed():
+    values, observed, _ = column_numbers(["0", "", 0, None])
+    assert values.tolist() == [0, 0, 0, 0]
+    assert observed.tolist() == [True, False, True, False]
+
+
+def test_large_numbers_keep_their_order():
+    values, _, _ = column_numbers([str(2**24), str(2**24 + 1), str(2**53 - 1)])
+    assert values.tolist() == [16777216.0, 16777217.0, 9007199254740991.0]
+
+
+@pytest.mark.parametrize(
+    ("cell", "why"),
+    [
+        ("abc", "not a number"),
+        ("inf", "not finite"),
+        ("1,234", "thousands separators"),
+        ("1_000", "thousands separators"),
+        ("0x10", "a number with a unit"),
+        ("12 kg", "a number with a unit"),
+        ("2020-01-02", "a date"),
+        ("1e400", "beyond the range of float64"),
+        (float("inf"), "not finite"),
+        (10**400, "not finite"),
+        (True, "a bool"),
+        (np.bool_(True), "a bool"),
+        (date(2020, 1, 2), "a date"),
+        ([1], "a list"),
+    ],
+)
+def test_cells_that_are_no_numbers(cell, why):
+    values, observed, wrong = column_numbers(["1", cell, "2"])
+    assert list(wrong) == [1]
+    assert why in wrong[1]
+    assert values.tolist() == [1, 0, 2]
+    assert observed.tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("cell", "name"),
+    [
+        ("nan", "nan"),
+        (" outer ", " outer "),
+        ("tab\tand\r\nline", "tab and line"),
+        ("\ufeffmark", "mark"),
+        ("   ", ""),
+        ("\u00a0", ""),
+        (None, ""),
+        (float("nan"), ""),
+        (12, "12"),
+        (1.5, "1.5"),
+    ],
+)
+def test_column_names(cell, name):
+    assert column_names(["before", cell, "after"]) == ["before", name, "after"]
+
+
+def test_suggestion():
+    assert suggestion("horsepwr", ["Weight", "Horsepower"]) == "did you mean 'Horsepower'?"
+    assert suggestion("weight", ["Weight_in_lbs", "Horsepower"]) == "did you mean 'Weight_in_lbs'?"
+    assert suggestion("zzz", ["a", "b"]) == "there is 'a', 'b'"
+    assert suggestion("zzz", map(str, range(30))).endswith("'19' ...")
+
+
+TWO_COLUMNS = TableSpec(
+    name="two",
+    files=(),
+    source="",
+    name_columns=("city", "state"),
+    name_format="{}, {}",
+    fields=("y", "x"),
+    relations=("x",),
+)
+
+
+def entities_of(spec, columns):
+    return entity_table(spec, TableFile("t.csv", columns))
+
+
+def test_entities_are_sorted_by_name_and_fields_too():
+    columns = {"city": ["b", "é", "B"], "state": ["Z", "Z", "Z"], "x": ["1", "", "3"], "y": ["4", "5", "6"]}
+    table = entities_of(TWO_COLUMNS, columns)
+    assert table.entities == ("B, Z", "b, Z", "é, Z")  # code points
+    assert table.fields == ("x", "y")
+    assert table.values.tolist() == [[3, 6], [1, 4], [0, 5]]
+    assert table.observed.tolist() == [[True, True], [True, True], [False, True]]
+    assert table.notices == ()
+
+
+def test_braces_in_names_are_only_text():
+    columns = {"city": ["{0}"], "state": ["{x}"], "x": ["1"], "y": ["1"]}
+    assert entities_of(TWO_COLUMNS, columns).entities == ("{0}, {x}",)
+
+
+def test_of_rows_with_one_name_the_kept_one_does_not_depend_on_their_order():
+    rows = [("a", "S", "2", "1"), ("a", "S", "1", ""), ("a", "S", "1", "9"), ("a", "S", "", "0")]
+    for order in ((0, 1, 2, 3), (3, 2, 1, 0), (1, 3, 0, 2)):
+        city, state, x, y = (list(column) for column in zip(*(rows[row] for row in order), strict=True))
+        table = entities_of(TWO_COLUMNS, {"city": city, "state": state, "x": x, "y": y})
+        assert table.values.tolist() == [[1, 9]]  # smallest x, then smallest y, a missing one last
+        assert table.notices == ("two: 3 rows left out that repeat a name",)
+
+
+@pytest.mark.parametrize(
+    ("keep", "expected"),
+    [({"keep_smallest": "rank"}, 7.0), ({"keep_largest": "rank"}, 5.0), ({"keep_largest": "absent"}, 5.0)],
+)
+def test_a_column_decides_which_row_is_kept(keep, expected):
+    spec = TableSpec("t", (), "", ("n",), "{}", ("x",), ("x",), **keep)
+    columns = {"n": ["a"] * 3, "rank": ["10", "9", ""], "x": ["5", "7", "6"]}
+    for order in ((0, 1, 2), (2, 1, 0)):
+        shuffled = {name: [cells[row] for row in order] for name, cells in columns.items()}
+        assert entities_of(spec, shuffled).values.tolist() == [[expected]]
+
+
+def test_rows_without_a_name_are_counted():
+    columns = {"city": ["a", " ", "b"], "state": ["S", "", ""], "x": ["1", "2", "3"], "y": ["1", "2", "3"]}
+    table = entities_of(TWO_COLUMNS, columns)
+    assert table.entities == ("a, S", "b, ")
+    assert table.notices == ("two: 1 row without a name left out",)
+    with pytest.raises(UserError, match="no row has a name in 'city', 'state'"):
+        entities_of(TWO_COLUMNS, {"city": [""], "state": [""], "x": ["1"], "y": ["1"]})
+
+
+def test_wrong_columns_and_cells_are_named():
+    columns = {"city": ["a", "b"], "State": ["S", "S"], "x": ["1", "tall"], "y": ["1", "2"]}
+    with pytest.raises(
+        UserError, match=r"column 'x' must hold plain numbers or empty cells, got 'tall' in data row 2"
+    ):
+        entities_of(TWO_COLUMNS, columns)
+    columns["x"] = ["1", "2"]
+    with pytest.raises(UserError, match="t.csv: no column 'state'; did you mean 'State'"):
+        entities_of(TWO_COLUMNS, columns)
+
+
+def test_cars():
+    table = known_table("cars")
+    assert len(table.entities) == 403  # 406 rows, 3 names twice
+    assert table.notices == ("cars: 3 rows left out that repeat a name",)
+    assert {name: int(n) for name, n in zip(table.fields, (~table.observed).sum(axis=0), strict=True)} == {
+        "Acceleration": 0,
+        "Cylinders": 0,
+        "Displacement": 0,
+        "Horsepower": 6,
+        "Miles_per_Gallon": 8,
+        "Weight_in_lbs": 0,
+        "Year": 0,
+    }
+    row = table.entities.index("chevrolet chevelle malibu (1970)")
+    assert table.values[row].tolist() == [12.0, 8.0, 307.0, 130.0, 18.0, 3504.0, 1970.0]
+    assert not (table.values[table.observed] == 0).any()
+
+
+def test_specs_are_consistent():
+    for name, spec in TABLES.items():
+        assert table_spec(name) is spec
+        assert set(spec.relations) <= set(spec.fields)
+        assert len(set(spec.fields)) == len(spec.fields)
+        assert spec.name_format.count("{}") == len(spec.name_columns)
+    with pytest.raises(UserError, match="data.table: no table 'us-cities'; did you mean 'us_cities'"):
+        table_spec("us-cities")
+
+
+@pytest.mark.parametrize("name", ["credit", "spotify", "us_cities"])
+def test_names_fields_and_values_are_those_of_the_prepared_graphs(shared_dir, name):
+    """Every literal of the prepared graphs is the cell of the entity with that name, duplicates included."""
+    table = known_table(name, str(shared_dir / "data" / "raw"))
+    rows = {entity: row for row, entity in enumerate(table.entities)}
+    columns = {field: column for column, field in enumerate(table.fields)}
+    for variant in (name, f"{name}_sparse"):
+        folder = shared_dir / "data" / "kg" / variant
+        literals = (folder / "literals" / "numerical_literals.txt").read_text(encoding="utf-8").splitlines()
+        fields = set()
+        for line in literals:
+            entity, field, value = line.split("\t")
+            fields.add(field)
+            assert table.observed[rows[entity], columns[field]]
+            assert table.values[rows[entity], columns[field]] == float(value), (entity, field)
+        assert fields == set(table.fields)
+        facts = (folder / "train.txt").read_text(encoding="utf-8").splitlines()
+        relations = {line.split("\t")[1] for line in facts}
+        assert relations == {f"{field}_comp" for field in TABLES[name].relations}
+
+
+def test_carriage_returns_alone_end_lines(shared_dir):
+    odd = known_table("credit", str(shared_dir / "data" / "odd" / "credit_cr_only"))
+    raw = known_table("credit", str(shared_dir / "data" / "raw"))
+    assert odd.entities == raw.entities
+    assert len(odd.entities) == 30_000
+    np.testing.assert_array_equal(odd.values, raw.values)
