@@ -29,11 +29,12 @@ from numcoke_jax.config_checks import (
     printable,
     wrong_value,
 )
-from numcoke_jax.config_files import load_config
+from numcoke_jax.config_files import canonical_config, load_config
 from numcoke_jax.errors import UserError
 
 DEFAULT_CONFIG = "configs/cars.py"
 MODES = ("train", "eval")
+HELP_COLUMN = 38  # where the allowed values of a key begin
 HELP_FLAGS = ("help", "h", "helpfull", "helpshort")
 
 USAGE = f"""\
@@ -74,9 +75,11 @@ def help_text() -> str:
     defaults = flatten(default_config())
     lines = [USAGE]
     for key, rule in RULES.items():
-        default = printable(defaults[key])
-        lines.append(f"  {key}={default}")
-        lines.append(f"      {rule.needs()}")
+        entry = f"  {key}={printable(defaults[key])}"
+        if len(entry) >= HELP_COLUMN:
+            lines.append(entry)
+            entry = ""
+        lines.append(f"{entry:<{HELP_COLUMN}}{rule.needs()}")
     return "\n".join(lines)
 
 
@@ -95,7 +98,7 @@ def parse_command_line(arguments: Sequence[str]) -> Command:
     _check_override_keys(arguments)
     config, workdir, mode = _parse_flags(load_config(path), arguments)
     check_config(config)
-    config.lock()
+    config = canonical_config(config).lock()
     return Command(config, workdir or default_workdir(path, config), mode)
 
 

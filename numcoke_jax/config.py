@@ -73,7 +73,7 @@ def attention_config() -> ConfigDict:
     attention.heads = 4  # L, attention heads
     attention.relation_weight = 0.5  # delta_r in [0, 1]; the entity gets 1 - delta_r
     attention.use_query = True  # False sets both weights to 0 (ablation of knowledge-aware attention)
-    attention.operators = ("product", "difference", "concatenation")  # or ("mlp",)
+    attention.operators = ("product", "difference", "concatenation")  # some of these and "mlp"
     attention.hidden = 64  # width of the "mlp" operator's hidden layer
     return attention
 

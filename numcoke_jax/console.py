@@ -7,29 +7,32 @@ that the output's encoding lacks are written as escapes instead of ending the ru
 
 import contextlib
 import math
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
+import numpy as np
 import rich.console
 from ml_collections import ConfigDict
 from rich import box
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.table import Table
 from rich.text import Text
 
 from numcoke_jax.config import default_config
-from numcoke_jax.config_checks import flatten
+from numcoke_jax.config_checks import RULES, flatten
 from numcoke_jax.graph import SPLITS, NumericGraph
 from numcoke_jax.progress import BarDisplay, ProgressReporter, QuietDisplay, duration
 
 WIDTH = 80  # without a terminal to ask
 SMALLEST_WIDTH = 40  # below it tables lose their meaning: let the terminal wrap them
-LONGEST_NAME = 34  # of a field, so that two stand side by side
+LONGEST_NAME = 25  # of a field, so that two stand side by side
 MOST_FIELDS = 30  # with more, only the ends of the list are shown
 SHOWN_ENDS = 6
 ELLIPSIS = "..."
+INDENT = 14  # of what stands after a label
 VALIDATION_COLUMNS = (  # key of a row, title, width
     ("epoch", "epoch", 5),
     ("step", "step", 8),
@@ -81,33 +84,30 @@ class Console:
 
     def config(self, config: ConfigDict, workdir: Any = None) -> None:
         """The resolved config, a line or two a section; * marks what differs from the default."""
-        defaults = flatten(default_config())
-        sections: dict[str, list[str]] = {}
-        for key, value in flatten(config).items():
+        defaults, values = flatten(default_config()), flatten(config)
+        known = [key for key in RULES if key in values]
+        sections: dict[str, list[Text]] = {}
+        for key in [*known, *(key for key in values if key not in RULES)]:
             section, _, name = key.rpartition(".")
-            mark = "" if key in defaults and defaults[key] == value else "*"
-            sections.setdefault(section, []).append(f"{mark}{name}={self._value(value)}")
+            changed = key not in defaults or defaults[key] != values[key]
+            entry = f"{'*' if changed else ''}{name}={self._value(values[key])}"
+            sections.setdefault(section, []).append(Text(entry, style="bold" if changed else ""))
         self._title("Config", "* differs from the default")
         for section, entries in sections.items():
             self._wrapped(self._clean(section), entries)
         if workdir is not None:
-            self._wrapped("workdir", [self._clean(str(workdir))])
+            self._wrapped("workdir", [Text(self._clean(str(workdir)))])
         self._print(Text())
 
     def graph(self, graph: NumericGraph, notices: Iterable[str] = (), name: str = "") -> None:
         """Counts of the graph, the observed share of each field, and what its reader noticed."""
         self._title("Graph", name)
-        self._wrapped(
-            "sizes",
-            [
-                f"{graph.num_entities:,} entities",
-                f"{graph.num_relations:,} relations",
-                f"{graph.num_fields:,} fields",
-            ],
-            separator=", ",
+        sizes = (
+            f"{graph.num_entities:,} entities, {graph.num_relations:,} relations, {graph.num_fields:,} fields"
         )
         splits = [f"{len(graph.split(split)):,} {split}" for split in SPLITS]
-        self._wrapped("triples", [*splits, f"{len(graph.negatives):,} negatives"], separator=", ")
+        self._wrapped("sizes", [Text(sizes)])
+        self._wrapped("triples", [Text(", ".join([*splits, f"{len(graph.negatives):,} negatives"]))])
         self._observed_shares(graph)
         for notice in notices:
             self.warn(notice)
@@ -123,7 +123,7 @@ class Console:
 
     @contextlib.contextmanager
     def progress(
-        self, total_steps: int, start_step: int = 0, *, label: str = "train"
+        self, total_steps: int, start_step: int = 0, *, label: str = "step"
     ) -> Iterator[ProgressReporter]:
         """A progress display for the steps from `start_step` to `total_steps`, ended also by exceptions.
 
@@ -133,7 +133,7 @@ class Console:
         """
         self._header_due = True
         if not self.live:
-            show = QuietDisplay(lambda parts: self._wrapped(label, parts))
+            show = QuietDisplay(lambda parts: self.note("  ".join([label, *parts])))
             yield ProgressReporter(show, total_steps, start_step, self._clock)
             return
         with BarDisplay(self._rich, total_steps, start_step, label) as bar:
@@ -174,42 +174,43 @@ class Console:
             text.append(f"  {self._clean(remark)}", style="not bold dim")
         self._print(text)
 
-    def _wrapped(self, label: str, entries: Sequence[str], separator: str = "  ") -> None:
+    def _wrapped(self, label: str, entries: Sequence[Text]) -> None:
         """Entries side by side after a label, never broken inside one, with a hanging indent."""
-        indent = 12
-        width = self._rich.width
-        lines = [""]
-        for entry in entries:
-            candidate = lines[-1] + (separator if lines[-1] else "") + entry
-            if lines[-1] and indent + cell_len(candidate) > width:
-                lines[-1] += separator.rstrip()
-                lines.append(entry)
-            else:
-                lines[-1] = candidate
-        text = Text(f"  {label:<{indent - 2}}", style="cyan")
-        text.append(lines[0], style="default")
-        for line in lines[1:]:
-            text.append("\n" + " " * indent + line, style="default")
+        text, column = Text(f"  {label:<{INDENT - 2}}", style="cyan"), INDENT
+        for number, entry in enumerate(entries):
+            if number and column + 2 + entry.cell_len > self._rich.width:
+                text.append("\n" + " " * INDENT)
+                column = INDENT
+            elif number:
+                text.append("  ")
+                column += 2
+            text.append_text(entry)
+            column += entry.cell_len
         self._print(text)
 
     def _observed_shares(self, graph: NumericGraph) -> None:
         """The share of observed values by field; only the ends of a long list, ordered by share."""
         if not graph.num_fields:
             return
-        shares = graph.observed.mean(axis=0) if graph.num_entities else graph.observed.sum(axis=0)
-        names = [self._shortened(name) for name in graph.vocabulary.fields]
-        order = list(range(graph.num_fields))
-        heading = "observed"
-        middle: list[str] = []
+        shares = graph.observed.mean(axis=0) if graph.num_entities else np.zeros(graph.num_fields)
+        fields = list(range(graph.num_fields))
         if graph.num_fields > MOST_FIELDS:
-            order.sort(key=lambda field: (-shares[field], field))
-            left_out = order[SHOWN_ENDS:-SHOWN_ENDS]
-            low, high = _percent(shares[left_out[-1]]), _percent(shares[left_out[0]])
-            middle = [f"({len(left_out)} more fields between {low} and {high})"]
-        cells = [f"{names[field]} {_percent(shares[field])}" for field in order]
-        if middle:
-            cells = [*cells[:SHOWN_ENDS], *middle, *cells[-SHOWN_ENDS:]]
-        self._wrapped(heading, cells, separator="   ")
+            fields.sort(key=lambda field: (-shares[field], field))
+            left_out = fields[SHOWN_ENDS:-SHOWN_ENDS]
+            fields = fields[:SHOWN_ENDS] + fields[-SHOWN_ENDS:]
+        names = [self._shortened(graph.vocabulary.fields[field]) for field in fields]
+        longest = max(cell_len(name) for name in names)
+        cells = [
+            Text(set_cell_size(name, longest) + _percent(shares[field]).rjust(7))
+            for name, field in zip(names, fields, strict=True)
+        ]
+        if graph.num_fields <= MOST_FIELDS:
+            self._wrapped("observed", cells)
+            return
+        low, high = _percent(shares[left_out[-1]]), _percent(shares[left_out[0]])
+        self._wrapped("observed", cells[:SHOWN_ENDS])
+        self._wrapped("", [Text(f"... {len(left_out)} more fields, from {high} down to {low} ...")])
+        self._wrapped("", cells[SHOWN_ENDS:])
 
     def _shortened(self, name: str) -> str:
         """The end of a long name: field names that are paths differ at their ends."""
@@ -223,9 +224,9 @@ class Console:
     def _value(self, value: Any) -> str:
         if isinstance(value, tuple):
             return "(" + ",".join(self._value(member) for member in value) + ")"
-        if isinstance(value, float):
-            return f"{value:g}"
-        return self._clean(str(value)) or "''"
+        text = self._clean(str(value))
+        plain = not isinstance(value, str) or re.fullmatch(r"[\w./~-]+", text)
+        return text if plain else f"'{text}'"
 
     def _clean(self, text: str) -> str:
         """`text` without line ends and control characters, and with escapes for what cannot be encoded."""

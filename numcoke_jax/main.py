@@ -1,9 +1,10 @@
 """The program: `python -m numcoke_jax.main --config=configs/cars.py`; `--help` tells the rest.
 
-Exit codes: 0 done; 1 the training broke down (a loss or a score was not finite); 2 something the user can
-mend, said in one line; 130 interrupted from the keyboard.
+Exit codes: 0 done; 1 a loss or a score was not finite; 2 something the user can mend, said in one line;
+130 interrupted from the keyboard; 141 nobody reads the output any more; 143 terminated, the state saved.
 """
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -17,10 +18,10 @@ LONGEST_MESSAGE = 1000  # characters of the one line on stderr
 
 def main(arguments: Sequence[str]) -> int:
     """Runs the command that the arguments describe and returns the exit code."""
-    if wants_help(arguments):
-        print(help_text())
-        return 0
     try:
+        if wants_help(arguments):
+            print(help_text(), flush=True)
+            return 0
         command = parse_command_line(arguments)
         # Imported late: JAX takes seconds, and a mistyped flag should be answered at once.
         from numcoke_jax.train import evaluate_only, train_and_evaluate
@@ -31,6 +32,9 @@ def main(arguments: Sequence[str]) -> int:
         return _fail(str(error), 2)
     except FloatingPointError as error:
         return _fail(str(error), 1)
+    except BrokenPipeError:  # whoever read the output, such as `head`, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except KeyboardInterrupt:
         return _fail("interrupted; the same command goes on from the last checkpoint", 130)
     return 0

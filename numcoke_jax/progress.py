@@ -34,7 +34,7 @@ class Snapshot:
     def parts(self) -> list[str]:
         """Steps, time left, speed and losses as short texts, in this order."""
         left = "-:--" if self.seconds_left is None else duration(self.seconds_left)
-        parts = [f"{self.done}/{self.total} steps", f"{left} left"]
+        parts = [f"{self.done}/{self.total}", f"{left} left"]
         if self.queries_per_second is not None:
             parts.append(f"{self.queries_per_second:,.0f} queries/s")
         return parts + [f"{name} {float(loss):.4g}" for name, loss in self.losses.items()]
@@ -113,7 +113,7 @@ class BarDisplay(Progress):
             console=console,
             refresh_per_second=4,
         )
-        self._task = self.add_task(label, total=total, completed=start, remarks=f"{start}/{total} steps")
+        self._task = self.add_task(label, total=total, completed=start, remarks=f"{start}/{total}")
 
     def __call__(self, snapshot: Snapshot) -> None:
         """Shows the state at the next refresh."""
