@@ -62,12 +62,12 @@ def canonical_config(config: ConfigDict) -> ConfigDict:
 
 def _run_file(path: Path) -> types.ModuleType:
     shown = printable(str(path))
-    if path.is_dir():
-        raise UserError(f"{shown} is a folder: give a config file, such as configs/cars.py")
-    if not path.exists():
-        raise UserError(f"there is no config file {shown}{_closest_file(path)}")
     try:
         source = path.read_bytes()
+    except IsADirectoryError as error:
+        raise UserError(f"{shown} is a folder: give a config file, such as configs/cars.py") from error
+    except (FileNotFoundError, NotADirectoryError, ValueError) as error:  # ValueError: a null character
+        raise UserError(f"there is no config file {shown}{_closest_file(path)}") from error
     except OSError as error:
         raise UserError(f"cannot read the config file {shown}: {error.strerror}") from error
     module = types.ModuleType("numcoke_config")
@@ -105,5 +105,5 @@ def _closest_file(path: Path) -> str:
 def _python_files(folder: Path) -> list[Path]:
     try:
         return sorted(file for file in folder.glob("*.py") if not file.name.startswith("_"))
-    except OSError:
+    except (OSError, ValueError):  # the folder does not exist, or cannot
         return []
