@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from numcoke_jax.data import headers
 from numcoke_jax.data.encode import encode_graph
-from numcoke_jax.data.graph_checks import GraphReport
+from numcoke_jax.data.graph_checks import GraphReport, plural, printable
 from numcoke_jax.data.literal_values import parse_values
 from numcoke_jax.data.text_files import (
     FACT_COLUMNS,
@@ -37,63 +37,50 @@ from numcoke_jax.data.text_files import (
 from numcoke_jax.errors import UserError
 from numcoke_jax.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph
 
-NEGATIVES = "neg.txt"
 LITERALS = "literals/numerical_literals.txt"
+BAD_VALUES = ("error", "missing")
 ROWS_WRITTEN_AT_ONCE = 1_000_000
+Find = Callable[[str, GraphReport], TextFile | None]
 
 
-def read_folder(path: str | os.PathLike) -> tuple[NumericGraph, GraphReport]:
+def read_folder(path: str | os.PathLike, *, bad_values: str = "error") -> tuple[NumericGraph, GraphReport]:
     """The graph of a folder (or zip archive) in text layout, and what was found in it.
+
+    Args:
+      path: the folder.
+      bad_values: "error", or "missing": literals that are no numbers are left out with a warning.
 
     Raises:
       UserError: `path` is no such folder.
       DataError: its content is wrong; the message lists every fault of every file.
     """
-    graph, report = inspect_folder(path)
+    graph, report = inspect_folder(path, bad_values=bad_values)
     if graph is None or report.errors:
         raise DataError([f"{path}: {report.errors[0]}", *report.errors[1:]])
     return graph, report
 
 
-def inspect_folder(path: str | os.PathLike) -> tuple[NumericGraph | None, GraphReport]:
+def inspect_folder(
+    path: str | os.PathLike, *, bad_values: str = "error"
+) -> tuple[NumericGraph | None, GraphReport]:
     """Like `read_folder`, with the faults of the content in `report.errors` instead of an exception.
 
     The graph then lacks the literals that are no numbers; it is None when a fact file is faulty.
     """
+    if bad_values not in BAD_VALUES:
+        raise ValueError(f"bad_values must be one of {BAD_VALUES}, got {bad_values!r}")
     find = _open_folder(Path(path))
-    notes: list[str] = []
-    errors: list[str] = []
-    files = {f"{split}.txt": find(f"{split}.txt", notes) for split in SPLITS}
-    missing = [name for name, file in files.items() if file is None]
-    if missing:
-        errors.append(f"missing {', '.join(missing)} (each may be NAME or NAME.gz; an empty file is fine)")
-    files[NEGATIVES] = find(NEGATIVES, notes)
-    if files[NEGATIVES] is None:
-        notes.append(f"no {NEGATIVES}: the graph gives no negatives")
-    facts = {}
-    for name, file in files.items():
-        if file is not None:
-            try:
-                facts[name] = read_table(file, FACT_COLUMNS)
-            except DataError as error:
-                errors += error.problems
-    facts, skipped, kept = headers.without_headers(facts)
-    literals, literal_errors = _read_literals(find(LITERALS, notes), notes, skipped)
-    errors += literal_errors
-    notes += [f"{', '.join(skipped)}: the first row is a header and skipped"] if skipped else []
-    notes += [
-        f"{name}: the first row looks like a header but other rows use its names: kept" for name in kept
-    ]
-    for split, consequence in (("valid", "early stopping has nothing to go by"), ("test", "no test ranking")):
-        if f"{split}.txt" in facts and facts[f"{split}.txt"].num_rows == 0:
-            notes.append(f"{split}.txt is empty: {consequence}")
-    if "train.txt" in facts and facts["train.txt"].num_rows == 0:
-        errors.append("train.txt holds no facts; training needs at least one")
-    if any(f"{split}.txt" not in facts for split in SPLITS) or facts["train.txt"].num_rows == 0:
-        return None, GraphReport(source_notes=notes, errors=errors)
-    splits = {split: facts[f"{split}.txt"] for split in SPLITS}
-    graph, report = encode_graph(splits, facts.get(NEGATIVES), literals)
-    report.source_notes, report.errors = notes, errors
+    source = GraphReport()
+    facts = _read_facts(find, source)
+    literals = _read_literals(find(LITERALS, source), source, bad_values)
+    if any(split not in facts for split in SPLITS) or facts["train"].num_rows == 0:
+        return None, source
+    splits = {split: facts[split] for split in SPLITS}
+    graph, report = encode_graph(splits, facts.get("neg"), literals)
+    report.source_notes, report.errors = source.source_notes, source.errors
+    report.literals_bad = source.literals_bad
+    report.literals_converted = source.literals_converted
+    report.literals_rounded = source.literals_rounded
     return graph, report
 
 
@@ -134,8 +121,8 @@ def write_folder(graph: NumericGraph, path: str | os.PathLike) -> None:
         raise UserError(f"{target}: cannot be written ({error.strerror or error})") from error
 
 
-def _open_folder(path: Path) -> Callable[[str, list[str]], TextFile | None]:
-    """A function (file name, notes to append to) -> the file or None, for a folder or a zip archive."""
+def _open_folder(path: Path) -> Find:
+    """A function (file name, report) -> the file or None, for a folder or a zip archive."""
     if path.is_dir():
         stored = {name: _plain_opener(path / name) for name in _names_in_folder(path)}
     elif path.is_file():
@@ -143,10 +130,10 @@ def _open_folder(path: Path) -> Callable[[str, list[str]], TextFile | None]:
     else:
         raise UserError(f"{path}: no such folder; expected one with train.txt, valid.txt and test.txt")
 
-    def find(name: str, notes: list[str]) -> TextFile | None:
+    def find(name: str, report: GraphReport) -> TextFile | None:
         found = [candidate for candidate in (name, f"{name}.gz") if candidate in stored]
         if len(found) > 1:
-            notes.append(f"{found[0]} and {found[1]} both exist: {found[0]} is read")
+            report.source_notes.append(f"{found[0]} and {found[1]} both exist: {found[0]} is read")
         return TextFile(found[0], stored[found[0]]) if found else None
 
     if not any(name.removesuffix(".gz") in [f"{split}.txt" for split in SPLITS] for name in stored):
@@ -192,43 +179,90 @@ def _names_in_zip(path: Path) -> dict[str, str]:
     return {name.removeprefix(start): name for name in members if name.startswith(start)}
 
 
-def _read_literals(
-    file: TextFile | None, notes: list[str], skipped: list[str]
-) -> tuple[pa.Table | None, list[str]]:
-    """(the literals that are numbers, errors); appends to `notes`, and to `skipped` for a header."""
+def _read_facts(find: Find, report: GraphReport) -> dict[str, pa.Table]:
+    """The tables of train, valid, test and neg whose file is there and good."""
+    files = {name: find(f"{name}.txt", report) for name in (*SPLITS, "neg")}
+    missing = [f"{split}.txt" for split in SPLITS if files[split] is None]
+    if missing:
+        report.errors.append(
+            f"missing {', '.join(missing)}: each is needed, as NAME or NAME.gz; it may be an empty file"
+        )
+    if files["neg"] is None:
+        report.source_notes.append("no neg.txt: no negatives are given")
+    facts = {}
+    for name, file in files.items():
+        if file is not None:
+            try:
+                facts[name] = read_table(file, FACT_COLUMNS)
+            except DataError as error:
+                report.errors += error.problems
+    facts = _skip_headers(facts, report)
+    for split, consequence in (("valid", "early stopping has nothing to go by"), ("test", "nothing to rank")):
+        if split in facts and facts[split].num_rows == 0:
+            report.source_notes.append(f"{split}.txt holds no facts: {consequence}")
+    if "train" in facts and facts["train"].num_rows == 0:
+        report.errors.append("train.txt holds no facts: training needs at least one")
+    return facts
+
+
+def _skip_headers(facts: dict[str, pa.Table], report: GraphReport) -> dict[str, pa.Table]:
+    found = headers.without_headers(facts)
+    report.errors += [
+        f"{name}.txt: its header names the columns {', '.join(row)}; write them as head, relation, tail"
+        for name, row in found.misordered.items()
+    ]
+    if found.skipped:
+        names = ", ".join(f"{name}.txt" for name in found.skipped)
+        report.source_notes.append(f"header row skipped in {names}")
+    report.source_notes += [
+        f"{name}.txt: the first row looks like a header, but other rows use its names: kept as a fact"
+        for name in found.kept
+    ]
+    return found.tables
+
+
+def _read_literals(file: TextFile | None, report: GraphReport, bad_values: str) -> pa.Table | None:
+    """The literals that are numbers; None without a good file."""
     if file is None:
-        notes.append(f"no {LITERALS}: the graph has no numeric fields")
-        return None, []
+        report.source_notes.append(f"no {LITERALS}: the graph has no numeric fields")
+        return None
     try:
         table = read_table(file, LITERAL_COLUMNS, plain=("value",))
     except DataError as error:
-        return None, list(error.problems)
+        report.errors += error.problems
+        return None
     parsed = parse_values(table["value"])
-    first_row = 0
+    good = np.ones(table.num_rows, dtype=bool)
+    good[list(parsed.bad)] = False
     if 0 in parsed.bad:
         entity, field, value = (column[0].as_py() for column in table.columns)
         if headers.looks_like_literals_header((entity, field, value)):
-            skipped.append(file.name)
+            report.source_notes.append(f"header row skipped in {file.name}")
             del parsed.bad[0]
-            first_row = 1
-    good = np.ones(table.num_rows, dtype=bool)
-    good[:first_row] = False
-    good[list(parsed.bad)] = False
-    if good.sum() == 0 and not parsed.bad:
-        notes.append(f"{file.name} is empty: the graph has no numeric fields")
+    if not good.any() and not parsed.bad:
+        report.source_notes.append(f"{file.name} holds no values: the graph has no numeric fields")
+    report.literals_converted, report.literals_rounded = parsed.converted, parsed.rounded
+    if parsed.bad:
+        listed = _list_bad_values(file, table["value"], parsed.bad)
+        if bad_values == "error":
+            report.errors.append(
+                f"{listed}; write plain decimal numbers, and leave out the rows of unknown values"
+            )
+        else:
+            report.literals_bad = len(parsed.bad)
+            report.source_notes.append(
+                f"literals: {plural(len(parsed.bad), 'value')} left out as missing: {listed}"
+            )
     literals = pa.table({"entity": table["entity"], "field": table["field"], "value": parsed.values})
-    return literals.filter(pa.array(good)), _describe_bad_values(file, table["value"], parsed.bad)
+    return literals.filter(pa.array(good))
 
 
-def _describe_bad_values(file: TextFile, texts: pa.ChunkedArray, bad: dict[int, str]) -> list[str]:
-    """One text naming the lines whose value is not a number; nothing when there are none."""
-    if not bad:
-        return []
+def _list_bad_values(file: TextFile, texts: pa.ChunkedArray, bad: dict[int, str]) -> str:
+    """The lines whose value is not a number, as "file:line:value: why"."""
     shown = sorted(bad)[:LISTED_LINES]
     lines = line_numbers(file, shown)
-    listed = [f"{file.name}:{lines[row]}:{texts[row].as_py()}: {bad[row]}" for row in shown]
-    text = list_some(listed, len(bad), "bad values")
-    return [f"{text}; write plain decimal numbers and leave out the rows of unknown values"]
+    listed = [f"{file.name}:{lines[row]}:{printable(texts[row].as_py())}: {bad[row]}" for row in shown]
+    return list_some(listed, len(bad), "bad values")
 
 
 def _storable_names(names: tuple[str, ...], what: str) -> pa.Array:
@@ -246,9 +280,9 @@ def _storable_names(names: tuple[str, ...], what: str) -> pa.Array:
 
 def _write_facts(graph: NumericGraph, folder: Path, entities: pa.Array, relations: pa.Array) -> None:
     """Fact files.  A first row that would read as a header is written twice, which shows that it is none."""
-    files = {f"{split}.txt": graph.split(split) for split in SPLITS}
+    files = {split: graph.split(split) for split in SPLITS}
     if len(graph.negatives):
-        files[NEGATIVES] = graph.negatives
+        files["neg"] = graph.negatives
     tables = {
         name: pa.table(
             {
@@ -259,12 +293,12 @@ def _write_facts(graph: NumericGraph, folder: Path, entities: pa.Array, relation
         )
         for name, facts in files.items()
     }
-    _, skipped, _ = headers.without_headers(tables)
+    findings = headers.without_headers(tables)
     for name, facts in files.items():
-        if name in skipped:
+        if name in findings.skipped or name in findings.misordered:
             facts = np.concatenate([facts[:1], facts])
         head, relation, tail = facts.T
-        _write_rows(folder / name, (entities, head), (relations, relation), (entities, tail))
+        _write_rows(folder / f"{name}.txt", (entities, head), (relations, relation), (entities, tail))
 
 
 def _write_rows(path: Path, *columns: tuple[pa.Array, np.ndarray]) -> None:

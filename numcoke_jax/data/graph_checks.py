@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from numcoke_jax.graph import HEAD, RELATION, SPLITS, TAIL
 
 SHOWN_NAMES = 3  # examples in a notice
+SHOWN_CHARACTERS = 120  # of a name or value in a message
 INVISIBLE = "[\u00ad\u200b-\u200d\u2060\ufeff]"  # soft hyphen, zero-width characters
 
 
@@ -47,7 +48,8 @@ class GraphReport:
       negative_rows, ..._repeated, ..._training_facts, ..._unknown (rows with an unknown name),
         ..._contradicting (split -> kept negatives that are facts of it), negatives (kept).
       literal_rows, ..._unknown (rows of entities without facts), ..._repeated (exact repeats),
-        ..._conflicting (cells with several values), ..._converted (how -> rows), ..._rounded.
+        ..._conflicting (cells with several values), ..._converted (how -> rows), ..._rounded, ..._bad
+        (no numbers, left out on request).
       unknown_literal_entities, entities_without_literals, unknown_negative_names: names, sorted.
       dropped_fields: fields whose every value belongs to an unknown entity.
       look_alikes: groups of names that look alike; padded_names: names with outer white space.
@@ -79,6 +81,7 @@ class GraphReport:
     literals_conflicting: int = 0
     literals_converted: dict[str, int] = dataclasses.field(default_factory=dict)
     literals_rounded: int = 0
+    literals_bad: int = 0
     unknown_literal_entities: tuple[str, ...] = ()
     entities_without_literals: tuple[str, ...] = ()
     dropped_fields: tuple[str, ...] = ()
@@ -206,7 +209,12 @@ class GraphReport:
 
 def plural(count: int, noun: str) -> str:
     """The count with its noun: 1 row, 2,000 rows."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+    return plural_of(count, noun, f"{noun}s")
+
+
+def plural_of(count: int, one: str, many: str) -> str:
+    """The count with its noun, for nouns with a plural of their own: 1 entity, 2,000 entities."""
+    return f"{count:,} {one if count == 1 else many}"
 
 
 def check_facts(
@@ -316,11 +324,12 @@ def find_padded(names: pa.Array) -> tuple[str, ...]:
 
 def _counted_names(names: Sequence[str], one: str, many: str) -> str:
     """The count with its noun and first names: 3 entities (a, b, ...)."""
-    shown = ", ".join(_printable(name) for name in names[:SHOWN_NAMES])
+    shown = ", ".join(printable(name) for name in names[:SHOWN_NAMES])
     more = ", ..." if len(names) > SHOWN_NAMES else ""
-    return f"{len(names):,} {one if len(names) == 1 else many} ({shown}{more})"
+    return f"{plural_of(len(names), one, many)} ({shown}{more})"
 
 
-def _printable(name: str) -> str:
-    """The name itself, or its escaped form where something in it would not show."""
-    return name if name.isprintable() and name == name.strip() else ascii(name)
+def printable(name: str) -> str:
+    """`name` for a message: escaped where something in it would not show, cut where it is long."""
+    shown = name if name.isprintable() and name == name.strip() else ascii(name)
+    return shown if len(shown) <= SHOWN_CHARACTERS else shown[: SHOWN_CHARACTERS - 3] + "..."

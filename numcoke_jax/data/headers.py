@@ -8,14 +8,21 @@ A first row is a header when both hold:
 2. it cannot be a real fact: no other row uses its relation, and its head and tail do not both occur in
    other rows.  First rows that look like headers do not count as other rows.
 
+A header that names the columns in another order (head, tail, relation) is an error, not a notice.
+
 In a literal file the first row is a header when its third cell is a word for "value", or when its
 first two cells are column words, and the third is not a number.
 """
+
+import dataclasses
+import itertools
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from numcoke_jax.graph import SPLITS
+
+Row = tuple[str, str, str]
 
 
 def _words(text: str) -> frozenset[str]:
@@ -47,35 +54,67 @@ VALUE_WORDS = _words(
 )
 
 
-def without_headers(files: dict[str, pa.Table]) -> tuple[dict[str, pa.Table], list[str], list[str]]:
-    """Fact tables without their header rows.
+@dataclasses.dataclass
+class HeaderFindings:
+    """Fact tables without header rows, and the names of the files where something was found.
+
+    Attributes:
+      tables: the tables given, without the rows that are headers.
+      skipped: files whose header was left out.
+      kept: files whose first row looks like a header but stays because other rows use its names.
+      misordered: files whose header names the columns in an order other than head, relation, tail.
+    """
+
+    tables: dict[str, pa.Table]
+    skipped: list[str]
+    kept: list[str]
+    misordered: dict[str, Row]
+
+
+def without_headers(files: dict[str, pa.Table]) -> HeaderFindings:
+    """Finds the header rows of fact tables by the rule at the top of this module.
 
     Args:
-      files: "train.txt" and so on -> table with columns head, relation, tail (dictionary-encoded strings).
-
-    Returns:
-      (the tables, names of the files whose header was skipped, names of the files whose first row looks
-      like a header but is kept because other rows use its names).
+      files: "train", "valid", "test", "neg" -> table with columns head, relation, tail
+        (dictionary-encoded strings); any of them may be absent.
     """
     first_rows = {name: _first_row(table) for name, table in files.items() if table.num_rows}
-    shared = _shared_first_row([first_rows.get(f"{split}.txt") for split in SPLITS])
-    candidates = {name for name, row in first_rows.items() if looks_like_facts_header(row) or row == shared}
+    shared = {first_rows.get(split) for split in SPLITS}
+    candidates = {
+        name
+        for name, row in first_rows.items()
+        if looks_like_facts_header(row) or _is_misordered(row) or shared == {row}
+    }
     others = {name: table.slice(1) if name in candidates else table for name, table in files.items()}
-    skipped: list[str] = []
-    kept: list[str] = []
+    findings = HeaderFindings(dict(files), [], [], {})
     for name in sorted(candidates):
-        (kept if _could_be_real(first_rows[name], others) else skipped).append(name)
-    tables = {name: others[name] if name in skipped else table for name, table in files.items()}
-    return tables, skipped, kept
+        row = first_rows[name]
+        if _could_be_real(row, others):
+            findings.kept.append(name)
+        elif _is_misordered(row) and not looks_like_facts_header(row):
+            findings.misordered[name] = row
+        else:
+            findings.skipped.append(name)
+            findings.tables[name] = others[name]
+    return findings
 
 
-def looks_like_facts_header(row: tuple[str, str, str]) -> bool:
+def looks_like_facts_header(row: Row) -> bool:
     """Whether the three cells are words for head, relation and tail."""
     head, relation, tail = map(_word, row)
     return head in HEAD_WORDS and relation in RELATION_WORDS and tail in TAIL_WORDS
 
 
-def looks_like_literals_header(row: tuple[str, str, str]) -> bool:
+def _is_misordered(row: Row) -> bool:
+    """Whether the three cells are words for head, relation and tail in some other order."""
+    return any(
+        looks_like_facts_header((row[i], row[j], row[k]))
+        for i, j, k in itertools.permutations(range(3))
+        if (i, j, k) != (0, 1, 2)
+    )
+
+
+def looks_like_literals_header(row: Row) -> bool:
     """Whether the three cells are words for entity, field and value; the value is known to be no number."""
     entity, field, value = map(_word, row)
     return (entity in ENTITY_WORDS and field in FIELD_WORDS) or (
@@ -89,17 +128,12 @@ def _word(cell: str) -> str:
     return stripped.replace(" ", "_").replace("-", "_")
 
 
-def _first_row(table: pa.Table) -> tuple[str, str, str]:
+def _first_row(table: pa.Table) -> Row:
     head, relation, tail = (column[0].as_py() for column in table.slice(0, 1).columns)
     return head, relation, tail
 
 
-def _shared_first_row(rows: list[tuple[str, str, str] | None]) -> tuple[str, str, str] | None:
-    """The first row that train, valid and test have in common, or None."""
-    return rows[0] if len(set(rows)) == 1 else None
-
-
-def _could_be_real(row: tuple[str, str, str], others: dict[str, pa.Table]) -> bool:
+def _could_be_real(row: Row, others: dict[str, pa.Table]) -> bool:
     head, relation, tail = row
     tables = others.values()
     if any(_uses(table["relation"], relation) for table in tables):

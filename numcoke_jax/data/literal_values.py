@@ -161,6 +161,6 @@ def _why_not_a_number(text: str) -> str:
         return "a number with thousands separators"
     if re.match(r"[-+]?[0-9]+,[0-9]+\Z", text):
         return "a decimal comma"
-    if re.match(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)\s*[^\s0-9.,:/-]", text):
+    if re.match(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)\s*[^\s0-9.,:_/-]", text):
         return "a number with a unit"
     return "not a number"

@@ -73,7 +73,7 @@ def read_table(file: TextFile, columns: tuple[str, str, str], plain: tuple[str, 
     }
     tables = []
     with _open_text(file) as stream:
-        for block in _line_blocks(stream, file.name):
+        for block in filter(None, _line_blocks(stream, file.name)):
             table = _parse_block(block, types)
             if table is None:
                 raise DataError(_describe_bad_lines(file, columns))
@@ -170,6 +170,10 @@ def _without_byte_order_marks(block: bytes) -> bytes:
 
 def _parse_block(block: bytes, types: dict[str, pa.DataType]) -> pa.Table | None:
     """The rows of a block of whole lines, or None when some line is bad."""
+    try:
+        block.decode()  # here and not in pyarrow, which cannot show an undecodable row to a handler
+    except UnicodeDecodeError:
+        return None
     if b"\0" in block:
         return None
     bad_lines: list[pacsv.InvalidRow] = []
@@ -195,7 +199,7 @@ def _parse_block(block: bytes, types: dict[str, pa.DataType]) -> pa.Table | None
                     invalid_row_handler=on_wrong_field_count,
                 ),
                 convert_options=pacsv.ConvertOptions(
-                    column_types=types, strings_can_be_null=False, check_utf8=True
+                    column_types=types, strings_can_be_null=False, check_utf8=False
                 ),
             )
         except pa.ArrowInvalid:
