@@ -271,7 +271,7 @@ def test_as_a_command_in_an_ascii_locale(tmp_path):
     """Names in any script pass through a terminal that knows ASCII only."""
     path = tmp_path / "städte.csv"
     path.write_text("näme,größe\nä,1\nö,2\nü,3\n", encoding="utf-8")
-    environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     command = [sys.executable, "-m", "numcoke_jax.data.build", f"--table={path}", f"--out={tmp_path / 'g'}"]
     done = subprocess.run(
         [*command, "--name=näme", "--split=1,0,0"],

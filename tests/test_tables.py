@@ -341,6 +341,20 @@ def test_names_fields_and_values_are_those_of_the_prepared_graphs(shared_dir, na
         assert relations == {f"{field}_comp" for field in TABLES[name].relations}
 
 
+def test_shuffled_rows_give_the_same_table(shared_dir, tmp_path):
+    """35 rows of the Spotify table repeat a name with other values: the same ones are kept in any order."""
+    straight = known_table("spotify", str(shared_dir / "data" / "raw"))
+    lines = (shared_dir / "data" / "raw" / "spotify.csv").read_text(encoding="utf-8").splitlines()
+    mixed = [lines[0], *np.random.default_rng(0).permutation(lines[1:])]
+    (tmp_path / "spotify.csv").write_text("\n".join(mixed), encoding="utf-8")
+    shuffled = known_table("spotify", str(tmp_path))
+    assert shuffled.entities == straight.entities
+    np.testing.assert_array_equal(shuffled.values, straight.values)
+    without_numbers = "\n".join(line.split(",", 1)[1] for line in mixed)  # as saved without its index
+    (tmp_path / "spotify.csv").write_text(without_numbers, encoding="utf-8")
+    assert known_table("spotify", str(tmp_path)).entities == straight.entities
+
+
 def test_carriage_returns_alone_end_lines(shared_dir):
     odd = known_table("credit", str(shared_dir / "data" / "odd" / "credit_cr_only"))
     raw = known_table("credit", str(shared_dir / "data" / "raw"))

@@ -222,6 +222,8 @@ def split_names(option: str, text: str, known: Collection[str]) -> tuple[str, ..
     Raises:
       UserError: one of them is not `known`; the message has `option` and the closest known name.
     """
+    # In a C locale without UTF-8 mode Python reads arguments as ASCII; the shell sent UTF-8 all the same.
+    text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     if text in known:
         return (text,)
     names = tuple(name.strip() for name in text.split(","))
