@@ -11,7 +11,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 import rich.console
@@ -61,7 +61,7 @@ class Console:
       clock: seconds of a monotonic clock; tests give their own.
     """
 
-    def __init__(self, stream: TextIO | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, stream: Any = None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = sys.stdout if stream is None else stream
         self._clock = clock
         self._encoding = getattr(self._stream, "encoding", None) or "utf-8"
