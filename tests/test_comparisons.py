@@ -94,9 +94,9 @@ def test_pairs_by_hand():
     complete = compared_pairs(values, ComparisonSettings())
     assert complete.tolist() == [[0, 1], [0, 3], [2, 1], [2, 3], [3, 1]]
     nearest = compared_pairs(values, ComparisonSettings(protocol="nearest", neighbours=1))
-    assert sorted(nearest.tolist()) == [[0, 3], [2, 3], [3, 1]]  # 2 is next below 5, 1 next below 2
+    assert nearest.tolist() == [[0, 3], [2, 3], [3, 1]]  # 2 is next below 5, 1 next below 2
     below = compared_pairs(values, ComparisonSettings(protocol="nearest", neighbours=1, direction="<"))
-    assert sorted(below.tolist()) == [[1, 3], [3, 0]]  # next above 2 are 0 and 2: the lower position
+    assert below.tolist() == [[1, 3], [3, 0]]  # next above 2 are 0 and 2: the lower position
 
 
 @given(
@@ -123,6 +123,8 @@ def test_whole_graph_is_that_of_loops(rows, direction, per_pair):
     result = compare(table, ("c", "a"), settings)
     assert result.relations == ("a_comp", "c_comp")
     assert facts_of(result) == expected
+    rows_of_train = result.splits["train"].tolist()
+    assert rows_of_train == sorted(rows_of_train, key=lambda fact: (fact[1], fact[0], fact[2]))
     in_triples = {entity for head, _, tail in expected for entity in (head, tail)}
     for entity in range(len(rows)):
         for column in range(3):

@@ -148,7 +148,7 @@ def compare(table: EntityTable, relation_fields: Sequence[str], settings: Compar
             notices.append(f"{fields[relation]}: no two values differ in its group, so it has no relation")
         heads, tails = group[pairs].T
         found.append(np.stack([heads, np.full(len(pairs), relation), tails], axis=1))
-    triples = sort_triples(np.concatenate(found)) if found else np.zeros((0, 3), np.int64)
+    triples = np.concatenate(found) if found else np.zeros((0, 3), np.int64)  # sorted: groups and pairs are
     splits = split_triples(triples, settings.split, stream(settings.seed, SPLIT_STREAM))
     if not len(splits["train"]):
         raise UserError(
@@ -203,7 +203,7 @@ def _check_size(groups: Sequence[np.ndarray], settings: ComparisonSettings) -> N
 
 
 def compared_pairs(values: np.ndarray, settings: ComparisonSettings) -> np.ndarray:
-    """The facts among n entities: int64 [p, 2] positions (head, tail); equal values make none.
+    """The facts among n entities: int64 [p, 2] positions (head, tail), sorted; equal values make none.
 
     Args:
       values: float64 [n], each observed.
@@ -219,7 +219,8 @@ def compared_pairs(values: np.ndarray, settings: ComparisonSettings) -> np.ndarr
     first_below = np.searchsorted(-ordered, -ordered, side="right")
     places = first_below[:, None] + np.arange(min(settings.neighbours, len(order)))
     heads, columns = np.nonzero(places < len(order))
-    return np.stack([order[heads], order[places[heads, columns]]], axis=1)
+    pairs = np.stack([order[heads], order[places[heads, columns]]], axis=1)
+    return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
 
 
 def sort_triples(triples: np.ndarray) -> np.ndarray:
@@ -247,16 +248,16 @@ def split_counts(count: int, shares: Sequence[float]) -> tuple[int, ...]:
 def split_triples(
     triples: np.ndarray, shares: Sequence[float], generator: np.random.Generator
 ) -> dict[str, np.ndarray]:
-    """Shuffles sorted triples over train, valid and test; each split is sorted again.
+    """Shuffles sorted triples over train, valid and test; each split stays sorted.
 
     Args:
-      triples: int64 [n, 3].
+      triples: int64 [n, 3], sorted.
       shares: one a split; see `split_counts` for the exact counts.
       generator: decides the shuffle.
     """
     counts = split_counts(len(triples), shares)
     parts = np.split(generator.permutation(len(triples)), np.cumsum(counts)[:-1])
-    return {name: sort_triples(triples[part]) for name, part in zip(SPLITS, parts, strict=True)}
+    return {name: triples[np.sort(part)] for name, part in zip(SPLITS, parts, strict=True)}
 
 
 def nearest_negatives(train: np.ndarray, values: np.ndarray, per_pair: int) -> np.ndarray:
