@@ -91,6 +91,7 @@ def score_config() -> ConfigDict:
     score.order = "reward"  # the order term: "reward", "penalty" or "none"
     score.order_weight = 0.1  # Delta, weight of the order term
     score.dropout = 0.7  # dropped share of the translation's head and tail vectors in training; 0: none
+    score.numeric_order = False  # extension: compare the values themselves (models/numeric_order.py)
     return score
 
 
@@ -119,6 +120,7 @@ def train_config() -> ConfigDict:
     train.warmup_steps = 0  # linear warm-up from 0; 0: none
     train.weight_decay = 0.0  # of adamw; 0: none
     train.clip_norm = 0.0  # largest global gradient norm; 0: no clipping
+    train.entity_dropout = 0.0  # extension: share of entities a step that the model sees as unknown; 0: none
     train.label_smoothing = 0.0  # in [0, 1]: targets become y (1 - s) + s / 2
     train.eval_every_epochs = 10  # epochs between validations
     train.patience = 10  # validations without a better MRR before stopping; 0: never stop early

@@ -7,6 +7,7 @@ config files and `--help` all read it, so a wrong value gets the same sentence w
 import dataclasses
 import difflib
 import math
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -21,6 +22,7 @@ OPERATORS = ("product", "difference", "concatenation", "mlp")
 LARGEST_SEED = 2**32 - 1  # jax.random.key takes 32 bits: a larger seed would equal a smaller one
 SPLIT_TOLERANCE = 1e-6  # shares written with a few digits, such as three times 0.333333, are accepted
 SHOWN_VALUE_LENGTH = 80  # characters of a user's value in a message
+LONGEST_PATH = 200
 LONGEST_REASON = 200  # characters of another library's message inside ours
 CLOSE_ENOUGH = 0.6  # similarity from which a key counts as a misspelling of another
 
@@ -175,6 +177,8 @@ RULES: dict[str, Rule] = {
     "train.label_smoothing": _number(0.0, 1.0),
     "train.eval_every_epochs": _integer(1, 1_000_000),
     "train.patience": _integer(0, 1_000_000),
+    "score.numeric_order": _BOOL,
+    "train.entity_dropout": _number(0.0, 1.0, high_open=True),
     "eval.chunk": _integer(1, 1_048_576),
     "eval.exclude_self": _BOOL,
     "eval.selection": _choice("seen", "all", "reversed"),
@@ -326,3 +330,9 @@ def printable(value: Any, longest: int = SHOWN_VALUE_LENGTH) -> str:
     if len(text) > longest:
         text = text[: longest - 3] + "..."
     return text or "''"
+
+
+def shown_path(path: str | os.PathLike[str]) -> str:
+    """A path on one line, cut only when it is very long: its end matters most."""
+    text = printable(os.fspath(path), longest=10**6)
+    return text if len(text) <= LONGEST_PATH else "..." + text[3 - LONGEST_PATH :]

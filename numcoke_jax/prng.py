@@ -16,6 +16,7 @@ STREAMS = (
     "alpha",  # mixing coefficient of the contrastive positives
     "beta",  # mixing coefficients of the contrastive negatives
     "sampling",  # random instead of top-k contrastive samples
+    "entity_dropout",  # entities that a step sees as unknown
 )
 
 

@@ -5,15 +5,14 @@ import functools
 from collections.abc import Callable
 
 import jax
-import jax.numpy as jnp
 from ml_collections import ConfigDict
 
 from numcoke_jax import prng
 from numcoke_jax.batches import Batch, TrainBatches
 from numcoke_jax.data.load import LoadedGraph, load_graph
-from numcoke_jax.data.normalize import Normalizer, fit_normalizer
 from numcoke_jax.evaluation import Evaluator
 from numcoke_jax.graph import NumericGraph
+from numcoke_jax.literal_scale import LiteralScale
 from numcoke_jax.losses.objective import create_objective
 from numcoke_jax.models import GraphSizes, create_model
 from numcoke_jax.models.numeric_embedding import Literals
@@ -28,7 +27,7 @@ class Run:
     Attributes:
       config: the checked config.
       loaded: graph, notices and name of the data.
-      normalizer: the value scale, fitted to the observed cells.
+      scale: the scales of the values, fitted to the observed cells.
       literals: scaled values of all entities, on the device.
       batches: the training batches by step.
       create_state: base key -> fresh state, jitted.
@@ -39,7 +38,7 @@ class Run:
 
     config: ConfigDict
     loaded: LoadedGraph
-    normalizer: Normalizer
+    scale: LiteralScale
     literals: Literals
     batches: TrainBatches
     create_state: Callable[[jax.Array], TrainState]
@@ -65,11 +64,8 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
     """Load the data of a checked config (unless given), build model, optimiser and compiled functions."""
     loaded = loaded or load_graph(config.data)
     graph = loaded.graph
-    normalizer = fit_normalizer(graph.values, graph.observed, config.data.normalize)
-    literals = Literals(
-        values=jnp.asarray(normalizer.apply(graph.values, graph.observed), jnp.float32),
-        observed=jnp.asarray(graph.observed),
-    )
+    scale = LiteralScale.fit(graph, config.data.normalize)
+    literals = scale.literals(graph.values, graph.observed)
     train = config.train
     batches = TrainBatches(
         graph, batch_size=train.batch_size, relations_per_step=train.relations_per_step, seed=config.seed
@@ -83,7 +79,7 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
     return Run(
         config=config,
         loaded=loaded,
-        normalizer=normalizer,
+        scale=scale,
         literals=literals,
         batches=batches,
         create_state=lambda key: jitted_state(literals, key=key),

@@ -76,7 +76,7 @@ def train_and_evaluate(config: ConfigDict, workdir: str | pathlib.Path, console:
     console.graph(run.graph, run.loaded.notices, run.loaded.name)
     with exclusive(workdir):
         keep_config(workdir, config)
-        keep_vocabulary(workdir, run.graph.vocabulary, run.normalizer)
+        keep_vocabulary(workdir, run.graph.vocabulary, run.scale)
         with Checkpoints(workdir / "checkpoints", newest=config.checkpoint.keep) as checkpoints:
             state, progress = _start(run, checkpoints, console)
             with contextlib.closing(RunLog(workdir)) as log:
@@ -99,7 +99,7 @@ def evaluate_only(config: ConfigDict, workdir: str | pathlib.Path, console: Cons
     console.graph(run.graph, run.loaded.notices, run.loaded.name)
     with exclusive(workdir):
         keep_config(workdir, config)
-        keep_vocabulary(workdir, run.graph.vocabulary, run.normalizer)
+        keep_vocabulary(workdir, run.graph.vocabulary, run.scale)
         with Checkpoints(workdir / "checkpoints", newest=config.checkpoint.keep) as checkpoints:
             if not checkpoints.steps():
                 raise UserError(f"--workdir={workdir}: no complete checkpoint to evaluate; train there first")

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from ml_collections import ConfigDict
 
 from numcoke_jax.config_checks import flatten
-from numcoke_jax.data.normalize import Normalizer
 from numcoke_jax.errors import UserError
 from numcoke_jax.graph import Vocabulary
+from numcoke_jax.literal_scale import LiteralScale
 from numcoke_jax.report import read_json, read_vocabulary, write_json_atomically, write_vocabulary
 
 # Keys that may differ when a run goes on: they change neither the model nor what a step computes.  The data
@@ -71,7 +71,7 @@ def keep_config(workdir: pathlib.Path, config: ConfigDict) -> None:
     write_json_atomically(path, flat)
 
 
-def keep_vocabulary(workdir: pathlib.Path, vocabulary: Vocabulary, normalizer: Normalizer) -> None:
+def keep_vocabulary(workdir: pathlib.Path, vocabulary: Vocabulary, scale: LiteralScale) -> None:
     """Write vocabulary.json, or check it: ids and values mean the same as when the run began.
 
     Raises:
@@ -79,9 +79,9 @@ def keep_vocabulary(workdir: pathlib.Path, vocabulary: Vocabulary, normalizer: N
     """
     path = workdir / "vocabulary.json"
     if not path.exists():
-        write_vocabulary(path, vocabulary, normalizer.to_json())
+        write_vocabulary(path, vocabulary, scale.to_json())
         return
-    before, scale = read_vocabulary(path)
+    before, stored_scale = read_vocabulary(path)
     for part in ("entities", "relations", "fields"):
         difference = _first_difference(getattr(before, part), getattr(vocabulary, part))
         if difference:
@@ -89,7 +89,7 @@ def keep_vocabulary(workdir: pathlib.Path, vocabulary: Vocabulary, normalizer: N
                 f"{path}: the data are not those that the run began with: {part}: {difference}; "
                 "give the same data or another --workdir"
             )
-    if scale != normalizer.to_json():
+    if stored_scale != scale.to_json():
         raise UserError(
             f"{path}: the values are not those that the run began with: their scale differs; "
             "give the same data or another --workdir"

@@ -22,5 +22,7 @@ def binary_cross_entropy(
 
     The sum is max(x, 0) - x y + log(1 + exp(-|x|)): finite for every finite logit, no sigmoid.
     """
-    entries = jnp.maximum(logits, 0.0) - logits * targets + jnp.log1p(jnp.exp(-jnp.abs(logits)))
+    # Not jnp.maximum: its slope of 1/2 at 0 and that of abs would add up to 0 there instead of 1/2.
+    positive_part = jnp.where(logits >= 0.0, logits, 0.0)
+    entries = positive_part - logits * targets + jnp.log1p(jnp.exp(-jnp.abs(logits)))
     return jnp.where(where, entries, 0.0).sum(), jnp.broadcast_to(where, entries.shape).sum(dtype=jnp.float32)

@@ -120,14 +120,14 @@ def reduced_top_k(
     return jax.vmap(jax.vmap(of_pair, in_axes=(None, 0, 0)))(entities, preferences, members)
 
 
-def cosine(left: Float[Array, "*batch d"], right: Float[Array, "*batch d"]) -> Float[Array, "*batch"]:
+def cosine(left: Float[Array, "*#batch d"], right: Float[Array, "*#batch d"]) -> Float[Array, "*#batch"]:
     """Cosine of the angle; 0, with finite gradients, where a vector has no length."""
     return (_unit(left) * _unit(right)).sum(-1)
 
 
 def similarity(
-    query: Float[Array, "*batch d"], sample: Float[Array, "*batch d"], settings: ContrastiveSettings
-) -> Float[Array, "*batch"]:
+    query: Float[Array, "*#batch d"], sample: Float[Array, "*#batch d"], settings: ContrastiveSettings
+) -> Float[Array, "*#batch"]:
     """How alike a query and a mix are: minus the score's distance, the cosine or the dot product."""
     if settings.similarity == "cosine":
         return cosine(query, sample)

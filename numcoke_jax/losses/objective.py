@@ -16,7 +16,7 @@ from numcoke_jax.losses.contrastive import ContrastiveSettings, ordinal_contrast
 from numcoke_jax.models.interface import KnowledgeModel
 from numcoke_jax.models.numeric_embedding import Literals
 
-STREAMS_OF_MODELS = ("gating_noise", "dropout")
+STREAMS_OF_MODELS = ("gating_noise", "dropout", "entity_dropout")
 
 SumAndCount = tuple[Float[Array, ""], Float[Array, ""]]
 # (encoded, logits, batch, *, key) -> sum and count over the pairs that have a contrastive loss

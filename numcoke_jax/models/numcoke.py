@@ -6,6 +6,8 @@ it is trained with is in `losses/`.
 """
 
 import flax.linen as nn
+import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
@@ -14,6 +16,7 @@ from numcoke_jax.models.experts import MixtureOfExperts
 from numcoke_jax.models.fusion import KnowledgeFusion
 from numcoke_jax.models.interface import GraphSizes
 from numcoke_jax.models.numeric_embedding import Literals, NumericValueEmbedding, value_coefficients
+from numcoke_jax.models.numeric_order import NumericOrder, order_logits
 from numcoke_jax.models.score import EncodedEntities, TranslationOrderScore
 
 
@@ -27,6 +30,9 @@ class NumCoKE(nn.Module):
       sizes: N, R and M.
       dim: d.
       numeric, experts, attention, fusion, score_term: the parts; see their files.
+      numeric_order: the extension that compares values directly, or None.
+      entity_dropout: share of entities whose embedding is replaced, for a training step, by one learned
+        "unknown" vector, so that the rest of the model has to work from the attributes (an extension).
     """
 
     sizes: GraphSizes
@@ -36,10 +42,14 @@ class NumCoKE(nn.Module):
     attention: PerceptualAttention
     fusion: KnowledgeFusion
     score_term: TranslationOrderScore
+    numeric_order: NumericOrder | None = None
+    entity_dropout: float = 0.0
 
     def setup(self) -> None:
         vectors = nn.initializers.xavier_normal()
         self.entity_embedding = self.param("entity_embedding", vectors, (self.sizes.entities, self.dim))
+        if self.entity_dropout:
+            self.unknown_entity = self.param("unknown_entity", nn.initializers.normal(0.1), (self.dim,))
         self.relation_embedding = self.param("relation_embedding", vectors, (self.sizes.relations, self.dim))
 
     def __call__(
@@ -52,7 +62,7 @@ class NumCoKE(nn.Module):
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> EncodedEntities:
         """e_att of every entity under each relation, and what scoring needs beside it."""
         relation_vectors = self.relation_embedding[relations]
-        entities = self.experts(self.entity_embedding, relations, train=train)
+        entities = self.experts(self._features(train=train), relations, train=train)
         if self.sizes.fields:  # a graph without literals has no attributes to attend to or to fuse
             coefficients = value_coefficients(literals)
             attributes, _ = self.attention(entities, relation_vectors, coefficients, self.numeric())
@@ -61,17 +71,35 @@ class NumCoKE(nn.Module):
             entities=entities,
             relations=relation_vectors,
             projected=self.score_term.project(entities, relations),
+            positions=(
+                None
+                if self.numeric_order is None
+                else self.numeric_order(self.entity_embedding, literals, relations)
+            ),
         )
 
     def score(
         self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
         """Logits [S, H, N]; rank these, never their sigmoid."""
-        return self.score_term(encoded, heads, train=train)
+        logits = self.score_term(encoded, heads, train=train)
+        if encoded.positions is None:
+            return logits
+        return logits + order_logits(encoded.positions, heads)
+
+    def _features(self, *, train: bool) -> Float[Array, "N d"]:
+        """e~, with the entities of this step's dropout replaced by the unknown one."""
+        if not (train and self.entity_dropout):
+            return self.entity_embedding
+        shape = (self.sizes.entities, 1)
+        dropped = jax.random.bernoulli(self.make_rng("entity_dropout"), self.entity_dropout, shape)
+        return jnp.where(dropped, self.unknown_entity, self.entity_embedding)
 
 
 def from_config(config: ConfigDict, sizes: GraphSizes) -> NumCoKE:
     """The model that `config` describes for a graph of the given sizes."""
+    score = dict(config.score)
+    compare_values = score.pop("numeric_order") and sizes.fields > 0
     return NumCoKE(
         sizes=sizes,
         dim=config.model.dim,
@@ -81,5 +109,7 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> NumCoKE:
         experts=MixtureOfExperts(num_relations=sizes.relations, **config.experts),
         attention=PerceptualAttention(**config.attention),
         fusion=KnowledgeFusion(**config.fusion),
-        score_term=TranslationOrderScore(num_relations=sizes.relations, dim=config.model.dim, **config.score),
+        score_term=TranslationOrderScore(num_relations=sizes.relations, dim=config.model.dim, **score),
+        numeric_order=NumericOrder(num_relations=sizes.relations) if compare_values else None,
+        entity_dropout=config.train.entity_dropout,
     )

@@ -18,10 +18,11 @@ from jaxtyping import Array, Bool, Float
 
 @struct.dataclass
 class Literals:
-    """Numeric values of N entities in M fields, on the scale of `data.normalize`."""
+    """Numeric values of N entities in M fields."""
 
-    values: Float[Array, "N M"]  # float32; 0 where missing
+    values: Float[Array, "N M"]  # float32 on the scale of `data.normalize`; 0 where missing
     observed: Bool[Array, "N M"]
+    positions: Float[Array, "N M"] | None = None  # quantiles in [0, 1]; for the numeric order term
 
 
 def value_coefficients(literals: Literals) -> Float[Array, "N M 3"]:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Float, Int
 
+from numcoke_jax.models.numeric_order import RelationPositions
 from numcoke_jax.ops import pairwise
 
 ORDERS = ("reward", "penalty", "none")
@@ -24,6 +25,7 @@ class EncodedEntities:
     entities: Float[Array, "S N d"]  # e_att
     relations: Float[Array, "S d"]  # r
     projected: Float[Array, "S N d"] | None  # W_r e_att; None without an order term
+    positions: RelationPositions | None = None  # None without a numeric order term
 
 
 def rows_of_heads(table: Float[Array, "S N d"], heads: Int[Array, "S H"]) -> Float[Array, "S H d"]:

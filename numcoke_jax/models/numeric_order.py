@@ -1,0 +1,78 @@
+"""Numeric order term: compares the heads' and tails' values themselves (an extension, not the paper's).
+
+    x^_im = x_im                            quantile position of an observed value, in [0, 1]
+    x^_im = sigmoid(e~_i . v_m + c_m)       of a missing one, learned from the facts the entity is in
+    z_ri  = sum_m softmax_m(w_r) x^_im      position of entity i on the scale that relation r compares
+    logit += softplus(b_r) tanh(s_r k_rh k_rt (z_rh - z_rt))
+
+k_ri in (0, 1] is the certainty of a position: 1 where the compared fields are observed, a learned share of
+it where they are missing, so that a guessed value decides less than a known one.  R x M weights name the
+field that each relation compares.
+"""
+
+import flax.linen as nn
+import jax.numpy as jnp
+from flax import struct
+from jaxtyping import Array, Float, Int
+
+from numcoke_jax.models.numeric_embedding import Literals
+
+INITIAL_SLOPE = 10.0  # of the tanh: positions 1/10 apart are told apart at the start
+INITIAL_CERTAINTY = 0.5  # of a missing value
+
+
+@struct.dataclass
+class RelationPositions:
+    """Where every entity stands on the scale of each of S relations."""
+
+    position: Float[Array, "S N"]  # z, in [0, 1]
+    certainty: Float[Array, "S N"]  # k, in (0, 1]
+    slope: Float[Array, " S"]  # s; its sign is the relation's direction
+    weight: Float[Array, " S"]  # softplus(b)
+
+
+class NumericOrder(nn.Module):
+    """The positions under each relation, and the logits of pairs of them.
+
+    Attributes:
+      num_relations: R.
+      sharpness: factor on w before the softmax; larger values settle on one field sooner.
+    """
+
+    num_relations: int
+    sharpness: float = 50.0
+
+    @nn.compact
+    def __call__(
+        self, features: Float[Array, "N d"], literals: Literals, relations: Int[Array, " S"]
+    ) -> RelationPositions:
+        if literals.positions is None:
+            raise ValueError("the numeric order term needs literals.positions: the values' quantiles")
+        per_relation = (self.num_relations,)
+        missing_position = nn.sigmoid(nn.Dense(literals.values.shape[1], name="missing_position")(features))
+        positions = jnp.where(literals.observed, literals.positions, missing_position)
+        log_slope = self.param("log_slope", nn.initializers.constant(jnp.log(INITIAL_SLOPE)), per_relation)
+        weight = self.param("weight", nn.initializers.ones_init(), per_relation)
+        missing_certainty = self.param("missing_certainty", nn.initializers.zeros_init(), per_relation)
+        fields = self.field_weights(literals.values.shape[1])[relations]
+        known = jnp.einsum("sm,nm->sn", fields, literals.observed.astype(fields.dtype))
+        certainty_of_missing = nn.sigmoid(missing_certainty[relations])[:, None]
+        return RelationPositions(
+            position=jnp.einsum("sm,nm->sn", fields, positions),
+            certainty=known + (1.0 - known) * certainty_of_missing,
+            slope=jnp.exp(log_slope[relations]),
+            weight=nn.softplus(weight[relations]),
+        )
+
+    def field_weights(self, num_fields: int) -> Float[Array, "R M"]:
+        """softmax_m(w_r): the share of each field in what a relation compares; rows sum to 1."""
+        weights = self.param("field_weight", nn.initializers.zeros_init(), (self.num_relations, num_fields))
+        return nn.softmax(self.sharpness * weights, axis=-1)
+
+
+def order_logits(positions: RelationPositions, heads: Int[Array, "S H"]) -> Float[Array, "S H N"]:
+    """The term that is added to the logit of every entity as tail of each head."""
+    head = jnp.take_along_axis(positions.position, heads, axis=1)[..., None]
+    certainty = jnp.take_along_axis(positions.certainty, heads, axis=1)[..., None]
+    gap = (head - positions.position[:, None]) * certainty * positions.certainty[:, None]
+    return positions.weight[:, None, None] * jnp.tanh(positions.slope[:, None, None] * gap)
