@@ -60,10 +60,12 @@ class TrainBatches:
 
         Raises:
           UserError: no training facts, or relations_per_step does not divide batch_size.
-          ValueError: a negative seed.
+          ValueError: a batch_size below 1 or a negative seed.
         """
         if not len(graph.train):
             raise UserError("the training split holds no triples: give at least one fact in train.txt")
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
         if seed < 0:
             raise ValueError(f"seed must be 0 or more, got {seed}")
         sizes = {"num_entities": graph.num_entities, "num_relations": graph.num_relations}
@@ -72,7 +74,7 @@ class TrainBatches:
         self._relation_of_query = self.positives.queries[:, 1]
         counts = np.bincount(self._relation_of_query, minlength=graph.num_relations)
         relations_per_step = relations_per_step or choose_relations_per_step(counts, batch_size)
-        if relations_per_step < 0 or batch_size <= 0 or batch_size % relations_per_step:
+        if relations_per_step < 0 or batch_size % relations_per_step:
             raise UserError(
                 f"train.relations_per_step must divide train.batch_size: found {relations_per_step} and"
                 f" {batch_size}; choose a divisor, or 0 to have one chosen"

@@ -50,17 +50,14 @@ class TailIndex:
             (TAIL, "tail", num_entities),
         ):
             _check_ids(facts[:, column], name, limit)
-        packed = facts[:, RELATION].astype(np.int64) * num_entities + facts[:, HEAD]
-        keys, row_of_fact = np.unique(packed, return_inverse=True)
-        # A row number stays below n, so row and tail fit one int64 whatever the sizes of the graph.
-        pairs = np.unique(row_of_fact * num_entities + facts[:, TAIL])
-        row_of_pair, tails = np.divmod(pairs, max(num_entities, 1))
-        indptr = np.searchsorted(row_of_pair, np.arange(len(keys) + 1)).astype(np.int64)
+        key_of_fact, tails = _sorted_facts(facts, num_entities, num_relations)
+        first_of_query = np.flatnonzero(_differs_from_previous(key_of_fact))
+        keys = key_of_fact[first_of_query]
         relations, heads = np.divmod(keys, max(num_entities, 1))
         return cls(
             queries=np.stack([heads, relations], axis=1).astype(np.int32),
-            indptr=indptr,
-            tails=tails.astype(np.int32),
+            indptr=np.append(first_of_query, len(tails)).astype(np.int64),
+            tails=tails,
             keys=keys,
             num_entities=num_entities,
             num_relations=num_relations,
@@ -91,7 +88,7 @@ class TailIndex:
         `rows` is an integer array [m]; a row of -1 has no tails.
         """
         rows = np.asarray(rows, np.int64)
-        starts = np.where(rows >= 0, self.indptr[rows], 0)
+        starts = self.indptr[rows]
         lengths = np.where(rows >= 0, self.indptr[rows + 1] - starts, 0)
         asked = np.repeat(np.arange(len(rows)), lengths)
         shift = starts - (np.cumsum(lengths) - lengths)  # from position in the answer to position in `tails`
@@ -113,6 +110,31 @@ class TailIndex:
     def mask(self, heads: np.ndarray | int, relations: np.ndarray | int, num_columns: int) -> np.ndarray:
         """Bool [..., num_columns], True at the tails of each (head, relation); shapes broadcast."""
         return self.mask_rows(self.rows(heads, relations), num_columns)
+
+
+def _sorted_facts(facts: np.ndarray, num_entities: int, num_relations: int) -> tuple[np.ndarray, np.ndarray]:
+    """Packed query keys (int64) and tails (int32) of the distinct facts, sorted by both.
+
+    Sorting numbers is some ten times as fast as sorting an order (or `np.unique`), so whole facts are
+    packed into one int64 where the sizes of the graph allow it.
+    """
+    keys = facts[:, RELATION].astype(np.int64) * num_entities + facts[:, HEAD]
+    if num_relations * num_entities**2 <= np.iinfo(np.int64).max:
+        packed = keys * num_entities + facts[:, TAIL]
+        packed.sort()
+        keys, tails = np.divmod(packed[_differs_from_previous(packed)], max(num_entities, 1))
+        return keys, tails.astype(np.int32)
+    order = np.lexsort((facts[:, TAIL], keys))
+    keys, tails = keys[order], facts[order, TAIL].astype(np.int32)
+    distinct = _differs_from_previous(keys) | _differs_from_previous(tails)
+    return keys[distinct], tails[distinct]
+
+
+def _differs_from_previous(values: np.ndarray) -> np.ndarray:
+    """Bool [n], True at the first element and wherever the element before is another."""
+    differs = np.ones(len(values), bool)
+    differs[1:] = values[1:] != values[:-1]
+    return differs
 
 
 def _check_ids(ids: np.ndarray, name: str, limit: int) -> None:

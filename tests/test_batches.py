@@ -178,6 +178,10 @@ def test_wrong_sizes_are_refused():
     graph = _skewed_graph()
     with pytest.raises(UserError, match="train.relations_per_step must divide .* found 3 and 8; choose a"):
         TrainBatches(graph, batch_size=8, relations_per_step=3, seed=0)
+    with pytest.raises(UserError, match="found -2 and 8"):
+        TrainBatches(graph, batch_size=8, relations_per_step=-2, seed=0)
+    with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
+        TrainBatches(graph, batch_size=0, relations_per_step=0, seed=0)
     with pytest.raises(UserError, match="training split holds no triples"):
         TrainBatches(_graph([], 2, 1), batch_size=8, relations_per_step=2, seed=0)
     with pytest.raises(ValueError, match="seed must be 0 or more, got -1"):

@@ -75,7 +75,18 @@ def test_ids_outside_the_graph_have_no_row():
     assert index.rows(np.array([0, 3, -3, 0]), np.array([1, 0, 2, 2])).tolist() == [0, -1, -1, -1]
 
 
-def test_large_ids_do_not_overflow():
+@given(sized_triples())
+def test_graphs_whose_packed_facts_overflow_give_the_same_index(case):
+    """With R N^2 >= 2^63 facts are sorted in another way; unused ids above change nothing else."""
+    num_entities, num_relations, first, second = case
+    small = TailIndex.from_triples(first, second, num_entities=num_entities, num_relations=num_relations)
+    large = TailIndex.from_triples(first, second, num_entities=2**31 - 1, num_relations=2**31 - 1)
+    for name in ("queries", "indptr", "tails"):
+        np.testing.assert_array_equal(getattr(large, name), getattr(small, name))
+        assert getattr(large, name).dtype == getattr(small, name).dtype
+
+
+def test_the_largest_ids_do_not_overflow():
     limit = 2**31 - 1
     triples = np.array([(limit - 1, limit - 1, limit - 1), (0, limit - 1, 5), (limit - 1, 0, 0)], np.int32)
     index = TailIndex.from_triples(triples, num_entities=limit, num_relations=limit)
