@@ -12,7 +12,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from numcoke_jax.config_checks import LONGEST_REASON, RULES, check_keys, flatten, printable
+from numcoke_jax.config_checks import LONGEST_REASON, RULES, check_keys, flatten, printable, shown_path
 from numcoke_jax.errors import UserError
 
 
@@ -27,7 +27,7 @@ def load_config(path: str) -> ConfigDict:
     """
     module = _run_file(Path(path))
     if not callable(module.__dict__.get("get_config")):
-        raise UserError(f"{printable(path)} has no function get_config(): a config file must define one")
+        raise UserError(f"{shown_path(path)} has no function get_config(): a config file must define one")
     try:
         config = module.get_config()
     except (Exception, SystemExit) as error:
@@ -35,7 +35,7 @@ def load_config(path: str) -> ConfigDict:
     try:
         check_keys(config)
     except UserError as error:
-        raise UserError(f"{printable(path)}: {error}") from error
+        raise UserError(f"{shown_path(path)}: {error}") from error
     return canonical_config(config)
 
 
@@ -61,7 +61,7 @@ def canonical_config(config: ConfigDict) -> ConfigDict:
 
 
 def _run_file(path: Path) -> types.ModuleType:
-    shown = printable(str(path))
+    shown = shown_path(path)
     try:
         source = path.read_bytes()
     except IsADirectoryError as error:
@@ -88,7 +88,7 @@ def _failure(path: str, error: BaseException) -> str:
         reason = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     place = f"{path}:{lines[-1]}" if lines and lines[-1] else path
     name = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
-    return f"{printable(place)}: the config file fails with {name}{printable(reason, LONGEST_REASON)}"
+    return f"{shown_path(place)}: the config file fails with {name}{printable(reason, LONGEST_REASON)}"
 
 
 def _closest_file(path: Path) -> str:
@@ -98,7 +98,7 @@ def _closest_file(path: Path) -> str:
         return "; name one with --config=FILE"
     close = difflib.get_close_matches(path.stem, known, n=1)
     if close:
-        return f"; did you mean {printable(str(known[close[0]]))}?"
+        return f"; did you mean {shown_path(known[close[0]])}?"
     return "; there are " + printable(", ".join(str(known[stem]) for stem in sorted(known)), LONGEST_REASON)
 
 

@@ -73,7 +73,7 @@ def graph_hash(graph: NumericGraph) -> str:
         digest.update(content)
 
     for name in ("entities", "relations", "fields"):
-        members = [member.encode("utf-8") for member in getattr(graph.vocabulary, name)]
+        members = [member.encode("utf-8", "surrogatepass") for member in getattr(graph.vocabulary, name)]
         add(name, b"".join(b"%d %s" % (len(member), member) for member in members))
     for name in ("train", "valid", "test", "negatives"):
         add(name, np.ascontiguousarray(getattr(graph, name), dtype="<i4").tobytes())

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from numcoke_jax.config_checks import shown_path
 from numcoke_jax.errors import UserError
 from numcoke_jax.report import cannot_write, write_bytes_atomically
 
@@ -58,7 +59,9 @@ class RunLog:
             raise ValueError(f"values must not name step, epoch or kind, got {list(values)}")
         line: dict[str, Any] = {"step": int(step), "epoch": int(epoch), "kind": kind}
         line |= {name: _plain(value) for name, value in values.items()}
-        content = json.dumps(line, ensure_ascii=False, allow_nan=False).encode("utf-8") + b"\n"
+        content = (
+            json.dumps(line, ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace") + b"\n"
+        )
         try:
             while content:  # a disk that fills up takes a part before it refuses
                 content = content[self._file.write(content) :]
@@ -176,14 +179,15 @@ def read_metrics(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     try:
         lines = Path(path).read_bytes().split(b"\n")
     except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from error
+        raise UserError(f"cannot read {shown_path(path)}: {error.strerror}") from error
     entries = []
     for number, line in enumerate(lines, start=1):
         entry = _parse(line)
         if entry is not None:
             entries.append(entry)
         elif number < len(lines):
-            raise UserError(f"{path}:{number}: this line is no JSON object with a step; delete or mend it")
+            shown = shown_path(path)
+            raise UserError(f"{shown}:{number}: this line is no JSON object with a step; delete or mend it")
     return entries
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from numcoke_jax.config_checks import printable
+from numcoke_jax.config_checks import printable, shown_path
 from numcoke_jax.environment import describe_environment
 from numcoke_jax.errors import UserError
 from numcoke_jax.graph import NumericGraph, Vocabulary
@@ -33,7 +33,8 @@ def write_json_atomically(path: str | os.PathLike[str], obj: Any) -> None:
     path = Path(path)
     _refuse_non_finite(obj, path.name)
     text = json.dumps(obj, indent=2, ensure_ascii=False, allow_nan=False, default=_as_json) + "\n"
-    write_bytes_atomically(path, text.encode("utf-8"))
+    # A path that is not UTF-8 reaches us with lone surrogates; as JSON escapes they read back the same.
+    write_bytes_atomically(path, text.encode("utf-8", "backslashreplace"))
 
 
 def write_bytes_atomically(path: Path, content: bytes) -> None:
@@ -59,7 +60,7 @@ def write_bytes_atomically(path: Path, content: bytes) -> None:
 def cannot_write(path: Path, error: OSError) -> UserError:
     """The message for a file of the workdir that the system refuses to write."""
     reason = error.strerror or type(error).__name__
-    return UserError(f"cannot write {printable(str(path))}: {reason}; free space or choose another --workdir")
+    return UserError(f"cannot write {shown_path(path)}: {reason}; free space or choose another --workdir")
 
 
 def build_report(
@@ -119,7 +120,7 @@ def read_vocabulary(path: str | os.PathLike[str]) -> tuple[Vocabulary, Any]:
             raise TypeError("names must be strings")
         return Vocabulary(*names), stored["normalization"]
     except (KeyError, TypeError) as error:
-        raise UserError(f"{printable(str(path))} is not a vocabulary written by this program") from error
+        raise UserError(f"{shown_path(path)} is not a vocabulary written by this program") from error
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
@@ -128,7 +129,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     Raises:
       UserError: the file is missing, unreadable or not JSON.
     """
-    shown = printable(str(path))
+    shown = shown_path(path)
     try:
         return json.loads(Path(path).read_bytes().decode("utf-8"))
     except OSError as error:
@@ -148,6 +149,8 @@ def _metric(value: Any) -> float | int | None:
 
 
 def _refuse_non_finite(obj: Any, place: str) -> None:
+    if isinstance(obj, np.ndarray):
+        obj = obj.tolist()
     if isinstance(obj, Mapping):
         for key, value in obj.items():
             _refuse_non_finite(value, f"{place}: {key}" if ":" not in place else f"{place}.{key}")

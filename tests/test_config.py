@@ -59,11 +59,12 @@ def test_every_key_of_the_default_config_has_a_rule_and_every_rule_a_key() -> No
     check_config(default_config())
 
 
-def test_every_key_has_a_comment() -> None:
+def test_every_key_has_a_comment_and_rules_are_in_its_order() -> None:
     source = (REPOSITORY / "numcoke_jax" / "config.py").read_text(encoding="utf-8")
-    keys = re.findall(r"^    \w+\.\w+ = (?!\w+_config\(\)).*$", source, flags=re.MULTILINE)
-    assert len(keys) == len(RULES)
-    assert [line for line in keys if not re.search(r"  # \S", line)] == []
+    lines = re.findall(r"^    (\w+\.\w+) = (?!\w+_config\(\))(.*)$", source, flags=re.MULTILINE)
+    assert [name for name, rest in lines if not re.search(r"  # \S", rest)] == []
+    names = [name.replace("evaluation.", "eval.").removeprefix("config.") for name, _ in lines]
+    assert names == list(RULES), "the table of rules, and --help with it, keeps the order of config.py"
 
 
 @pytest.mark.parametrize("key", RULES)
