@@ -67,7 +67,7 @@ def encode_graph(
         report.negatives_contradicting[split] = int(contains(keys[split], negative_keys[kept]).sum())
 
     field_names, values, observed = _encode_literals(literals, entities, entity_names, report)
-    _check_names(report, entities, relations)
+    _check_names(report, entities, relations, pa.array(field_names, pa.string()))
     graph = NumericGraph(
         vocabulary=Vocabulary(entity_names, relation_names, field_names),
         train=facts["train"],
@@ -209,11 +209,12 @@ def _encode_literals(
     return field_names, values, observed
 
 
-def _check_names(report: GraphReport, entities: pa.Array, relations: pa.Array) -> None:
-    """Look-alikes among entities (those that only literals mention included) and among relations."""
-    only_in_literals = pa.array(report.unknown_literal_entities, type=pa.string())
-    every_entity = pa.chunked_array([entities, only_in_literals]).combine_chunks()
-    report.look_alikes = graph_checks.find_look_alikes(every_entity) + graph_checks.find_look_alikes(
-        relations
+def _check_names(report: GraphReport, entities: pa.Array, relations: pa.Array, fields: pa.Array) -> None:
+    """Look-alikes among entities (those that no fact mentions included), relations and fields."""
+    unknown = pa.array(
+        sorted({*report.unknown_literal_entities, *report.unknown_negative_names}), type=pa.string()
     )
-    report.padded_names = graph_checks.find_padded(every_entity) + graph_checks.find_padded(relations)
+    kinds = (pa.concat_arrays([entities, unknown]), relations, fields)
+    report.look_alikes = tuple(group for names in kinds for group in graph_checks.find_look_alikes(names))
+    report.padded_names = tuple(name for names in kinds for name in graph_checks.find_padded(names))
+    report.near_misses = graph_checks.find_near_misses(unknown, entities)

@@ -8,13 +8,14 @@ Each file may be packed as `NAME.gz` instead.  `text_files.py`, `headers.py` and
 how lines, header rows and values are read.
 """
 
+import io
 import os
 import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -143,13 +144,13 @@ def _open_folder(path: Path) -> Find:
     return find
 
 
-def _plain_opener(path: Path) -> Callable[[], IO[bytes]]:
+def _plain_opener(path: Path) -> Callable[[], io.IOBase]:
     return lambda: open(path, "rb", buffering=0)
 
 
-def _member_opener(archive: Path, member: str) -> Callable[[], IO[bytes]]:
-    def open_member() -> IO[bytes]:
-        return zipfile.ZipFile(archive).open(member)
+def _member_opener(archive: Path, member: str) -> Callable[[], io.IOBase]:
+    def open_member() -> io.IOBase:
+        return cast(zipfile.ZipExtFile, zipfile.ZipFile(archive).open(member))
 
     return open_member
 

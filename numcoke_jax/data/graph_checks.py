@@ -52,7 +52,9 @@ class GraphReport:
         (no numbers, left out on request).
       unknown_literal_entities, entities_without_literals, unknown_negative_names: names, sorted.
       dropped_fields: fields whose every value belongs to an unknown entity.
-      look_alikes: groups of names that look alike; padded_names: names with outer white space.
+      look_alikes: groups of names that look alike; padded_names: names with outer white space;
+        near_misses: (name that no fact mentions, entity that differs only in quotes, brackets, case or
+        underscores for spaces).
       source_notes: what the files themselves were like (headers, missing files).
       errors: faults of the data, one line each; a graph that comes with errors is not to be trained on.
     """
@@ -87,6 +89,7 @@ class GraphReport:
     dropped_fields: tuple[str, ...] = ()
     fields: tuple[FieldSummary, ...] = ()
     look_alikes: tuple[tuple[str, ...], ...] = ()
+    near_misses: tuple[tuple[str, str], ...] = ()
     padded_names: tuple[str, ...] = ()
     source_notes: list[str] = dataclasses.field(default_factory=list)
     errors: list[str] = dataclasses.field(default_factory=list)
@@ -200,6 +203,12 @@ class GraphReport:
                 f"look-alike names, different only in white space, invisible characters or Unicode form: "
                 f"{plural(len(self.look_alikes), 'group')}, kept as different names: {examples}"
             )
+        if self.near_misses:
+            pairs = "; ".join(f"{miss!a} / {name!a}" for miss, name in self.near_misses[:SHOWN_NAMES])
+            lines.append(
+                f"{plural(len(self.near_misses), 'name')} that no fact mentions would be known but for "
+                f"quotes, brackets, case or underscores: {pairs}"
+            )
         if self.padded_names:
             names = ", ".join(map(ascii, self.padded_names[:SHOWN_NAMES]))
             count = plural(len(self.padded_names), "name")
@@ -304,16 +313,39 @@ def find_look_alikes(names: pa.Array) -> tuple[tuple[str, ...], ...]:
     Folding applies Unicode form NFC, makes every white-space character a space, drops invisible
     characters and removes outer white space; it keeps the case of letters.
     """
-    folded = pc.utf8_normalize(names, form="NFC")
-    folded = pc.replace_substring_regex(folded, INVISIBLE, "")
-    folded = pc.replace_substring_regex(folded, r"[\s\pZ\x{85}\v]", " ")
-    folded = pc.utf8_trim_whitespace(folded)
-    codes = folded.dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    codes = _fold(names).dictionary_encode().indices.to_numpy(zero_copy_only=False)
     repeated = np.bincount(codes)[codes] > 1 if len(codes) else np.zeros(0, dtype=bool)
     groups: dict[int, list[str]] = {}
     for row in np.flatnonzero(repeated).tolist():
         groups.setdefault(int(codes[row]), []).append(names[row].as_py())
     return tuple(sorted(tuple(sorted(group)) for group in groups.values()))
+
+
+def find_near_misses(unknown: pa.Array, entities: pa.Array) -> tuple[tuple[str, str], ...]:
+    """Pairs (unknown name, entity) that differ in no more than quotes, brackets, case or underscores.
+
+    Both arguments are string arrays; an unknown name gets at most one entity, look-alikes get none.
+    """
+    if len(unknown) == 0:
+        return ()
+    place = pc.index_in(_loosen(unknown), value_set=_loosen(entities))
+    near = entities.take(place)
+    near = pc.if_else(pc.equal(_fold(unknown), _fold(near)), None, near)
+    pairs = zip(unknown.to_pylist(), near.to_pylist(), strict=True)
+    return tuple((name, entity) for name, entity in pairs if entity is not None)
+
+
+def _loosen(names: pa.Array) -> pa.Array:
+    loose = pc.replace_substring(_fold(names), '""', '"')
+    loose = pc.utf8_trim(loose, "\"'<>")
+    return pc.utf8_lower(pc.replace_substring(loose, "_", " "))
+
+
+def _fold(names: pa.Array) -> pa.Array:
+    folded = pc.utf8_normalize(names, form="NFC")
+    folded = pc.replace_substring_regex(folded, INVISIBLE, "")
+    folded = pc.replace_substring_regex(folded, r"[\s\pZ\x{85}\v]", " ")
+    return pc.utf8_trim_whitespace(folded)
 
 
 def find_padded(names: pa.Array) -> tuple[str, ...]:
@@ -324,8 +356,8 @@ def find_padded(names: pa.Array) -> tuple[str, ...]:
 
 def _counted_names(names: Sequence[str], one: str, many: str) -> str:
     """The count with its noun and first names: 3 entities (a, b, ...)."""
-    shown = ", ".join(printable(name) for name in names[:SHOWN_NAMES])
-    more = ", ..." if len(names) > SHOWN_NAMES else ""
+    shown = "; ".join(printable(name) for name in names[:SHOWN_NAMES])
+    more = "; ..." if len(names) > SHOWN_NAMES else ""
     return f"{plural_of(len(names), one, many)} ({shown}{more})"
 
 

@@ -75,7 +75,7 @@ def parse_values(texts: pa.ChunkedArray) -> ParsedValues:
     rounded = 0
     has_digit = np.asarray(pc.match_substring_regex(safe, "[1-9]").to_numpy(), dtype=bool)
     underflow = (values == 0) & has_digit
-    for row in np.flatnonzero(~is_plain | underflow | (np.abs(values) > EXACT_INTEGERS)).tolist():
+    for row in np.flatnonzero(~is_plain | underflow | (np.abs(values) >= EXACT_INTEGERS)).tolist():
         text = texts[row].as_py()
         value, note = parse_number(text)
         if value is None:
@@ -85,7 +85,8 @@ def parse_values(texts: pa.ChunkedArray) -> ParsedValues:
         values[row] = value
         if note:
             converted[note] = converted.get(note, 0) + 1
-        if abs(value) > EXACT_INTEGERS and INTEGER.match(text) and int(value) != int(text):
+        digits = text.strip().lstrip("+-").lstrip("0")
+        if abs(value) >= EXACT_INTEGERS and digits.isdecimal() and int(abs(value)) != int(digits):
             rounded += 1
     return ParsedValues(values + 0.0, bad, converted, rounded)
 
@@ -96,18 +97,19 @@ def parse_number(text: str) -> tuple[float | None, str]:
     typed, quoted = TYPED.match(stripped), QUOTED.match(stripped)
     note, number = "", stripped
     if typed:
-        number, note = typed.group(1).strip(), "typed RDF literals"
+        note, number = "typed RDF literals", typed.group(1).strip()
+    elif quoted:
+        note, number = "quoted numbers", quoted.group(1).strip()
+    if not number.isascii():
+        ascii_number = _ascii_digits(number)
+        if ascii_number != number:
+            note, number = note or "numbers in non-ASCII digits", ascii_number
+    if typed:
         datatype = typed.group(2) or typed.group(3) or typed.group(4)
         if datatype not in INTEGER_TYPES | REAL_TYPES:
             return None, f"type {datatype} is not numeric"
         if datatype in INTEGER_TYPES and not INTEGER.match(number):
-            return None, f"not an {datatype}"
-    elif quoted:
-        number, note = quoted.group(1).strip(), "quoted numbers"
-    if not number.isascii():
-        ascii_number = _ascii_digits(number)
-        if ascii_number != number:
-            number, note = ascii_number, note or "numbers in non-ASCII digits"
+            return None, f"no {datatype}"
     if not re.match(PLAIN_NUMBER, number):
         return None, _why_not_a_number(number)
     value = float(number)

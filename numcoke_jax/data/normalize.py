@@ -63,7 +63,7 @@ class Normalizer:
         return {"kind": self.kind, "fields": fields}
 
     @classmethod
-    def from_json(cls, stored: dict[str, Any]) -> "Normalizer":
+    def from_json(cls, stored: Any) -> "Normalizer":
         """The inverse of `to_json`, also after a way through a JSON file; ValueError for anything else."""
         try:
             kind, fields = stored["kind"], stored["fields"]
@@ -130,11 +130,11 @@ def _fit_zscore(column: np.ndarray) -> dict[str, np.ndarray]:
     if len(column) == 0 or column[0] == column[-1]:  # rounding would give a tiny deviation
         mean = column[0] if len(column) else 0.0
         return {"mean": np.array([mean]), "deviation": np.array([0.0])}
-    exponent = _exponent(column)
+    exponent = _exponent(column[:1], column[-1:])  # a common power of two, so that no square overflows
     scaled = np.ldexp(column, -exponent)
     return {
-        "mean": np.array([np.ldexp(scaled.mean(), exponent)]),
-        "deviation": np.array([np.ldexp(scaled.std(), exponent)]),
+        "mean": np.ldexp(scaled.mean(keepdims=True), exponent),
+        "deviation": np.ldexp(scaled.std(keepdims=True), exponent),
     }
 
 
@@ -155,10 +155,10 @@ def _scale_quantile(column: np.ndarray, constants: dict[str, np.ndarray]) -> np.
 
 
 def _scale_zscore(column: np.ndarray, constants: dict[str, np.ndarray]) -> np.ndarray:
-    mean, deviation = constants["mean"][0], constants["deviation"][0]
-    if deviation == 0:
+    mean, deviation = constants["mean"], constants["deviation"]
+    if deviation[0] == 0:
         return np.zeros(len(column))
-    exponent = _exponent(np.array([mean, deviation]))
+    exponent = _exponent(mean, deviation)
     with np.errstate(over="ignore"):  # an unseen value may be far out; the clip brings it back
         scores = (np.ldexp(column, -exponent) - np.ldexp(mean, -exponent)) / np.ldexp(deviation, -exponent)
     return np.clip(scores, -ZSCORE_LIMIT, ZSCORE_LIMIT)
@@ -180,12 +180,9 @@ def _fraction(column: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarr
     return np.where(width > 0, (column - low) / np.where(width > 0, width, 1.0), 0.5)
 
 
-def _exponent(*arrays: np.ndarray) -> np.ndarray:
-    """The power of two just above the largest magnitude: over one array as a whole, over several a cell."""
-    largest = (
-        np.abs(arrays[0]).max() if len(arrays) == 1 else np.maximum(*(np.abs(array) for array in arrays))
-    )
-    return np.frexp(largest)[1]
+def _exponent(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """The power of two just above the larger magnitude, a cell."""
+    return np.frexp(np.maximum(np.abs(low), np.abs(high)))[1]
 
 
 _FITS = {"minmax": _fit_minmax, "quantile": _fit_quantile, "zscore": _fit_zscore, "none": lambda column: {}}

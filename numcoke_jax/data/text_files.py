@@ -22,7 +22,7 @@ import gzip
 import io
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import IO, Any, cast
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -58,7 +58,7 @@ class TextFile:
     """
 
     name: str
-    open: Callable[[], IO[bytes]]
+    open: Callable[[], io.IOBase]
 
 
 def read_table(file: TextFile, columns: tuple[str, str, str], plain: tuple[str, ...] = ()) -> pa.Table:
@@ -116,7 +116,7 @@ def list_some(items: list[str], total: int, what: str) -> str:
     return text if total <= len(items) else f"{text}; ... ({total:,} {what} in all)"
 
 
-def _open_text(file: TextFile) -> IO[bytes]:
+def _open_text(file: TextFile) -> io.BufferedIOBase:
     """An open stream of `file`'s bytes, unpacked when they start like gzip; UserError when unreadable."""
     try:
         stream = io.BufferedReader(cast(Any, file.open()))
@@ -126,10 +126,10 @@ def _open_text(file: TextFile) -> IO[bytes]:
     if start in UTF16_MARKS:
         stream.close()
         raise DataError([f"{file.name}: is UTF-16, expected UTF-8; convert it: iconv -f UTF-16 -t UTF-8"])
-    return cast(IO[bytes], gzip.GzipFile(fileobj=stream) if start == GZIP_MAGIC else stream)
+    return gzip.GzipFile(fileobj=stream) if start == GZIP_MAGIC else stream
 
 
-def _line_blocks(stream: IO[bytes], name: str) -> Iterator[bytes]:
+def _line_blocks(stream: io.BufferedIOBase, name: str) -> Iterator[bytes]:
     """Blocks of whole lines, every line end made LF, no byte-order mark at the start of a line."""
     unfinished: list[bytes] = []
     ended_with_cr = False
@@ -149,7 +149,7 @@ def _line_blocks(stream: IO[bytes], name: str) -> Iterator[bytes]:
         yield _without_byte_order_marks(rest)
 
 
-def _read_block(stream: IO[bytes], name: str) -> bytes:
+def _read_block(stream: io.BufferedIOBase, name: str) -> bytes:
     try:
         return stream.read(BLOCK_BYTES)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -269,7 +269,9 @@ def _line_problem(line: bytes, columns: tuple[str, str, str]) -> tuple[str, str]
     fields = text.split("\t")
     if len(fields) != 3:
         remedy = ""
-        if len(fields) == 1 and len(text.split()) >= 3:
+        if len(fields) == 4 and not fields[3].strip():
+            remedy = "some lines end in an extra tab; remove it"
+        elif len(fields) == 1 and len(text.split()) >= 3:
             remedy = "the fields seem to be separated by spaces; separate them by single tabs"
         elif len(fields) == 1 and max(text.count(","), text.count(";"), text.count("|")) >= 2:
             remedy = "the fields seem to be separated by another character; separate them by single tabs"
