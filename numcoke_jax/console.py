@@ -110,7 +110,7 @@ class Console:
         self._wrapped("triples", [Text(", ".join([*splits, f"{len(graph.negatives):,} negatives"]))])
         self._observed_shares(graph)
         for notice in notices:
-            self.warn(notice)
+            self._print(Text.assemble(("notice: ", "cyan"), self._clean(notice)))
         self._print(Text())
 
     def note(self, text: str) -> None:

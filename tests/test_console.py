@@ -254,7 +254,7 @@ def test_the_graph_summary_counts_and_shares() -> None:
         "  sizes       4 entities, 1 relations, 3 fields\n"
         "  triples     8 train, 1 valid, 3 test, 0 negatives\n"
         "  observed    width   100%  power  75.0%  price     0%\n"
-        "warning: 5 duplicates dropped\n"
+        "notice: 5 duplicates dropped\n"
         "\n"
     )
 
