@@ -103,10 +103,12 @@ class Console:
         """Counts of the graph, the observed share of each field, and what its reader noticed."""
         self._title("Graph", name)
         sizes = (
-            f"{graph.num_entities:,} entities, {graph.num_relations:,} relations, {graph.num_fields:,} fields"
+            _counted(graph.num_entities, "entity", "entities"),
+            _counted(graph.num_relations, "relation", "relations"),
+            _counted(graph.num_fields, "field", "fields"),
         )
         splits = [f"{len(graph.split(split)):,} {split}" for split in SPLITS]
-        self._wrapped("sizes", [Text(sizes)])
+        self._wrapped("sizes", [Text(", ".join(sizes))])
         self._wrapped("triples", [Text(", ".join([*splits, f"{len(graph.negatives):,} negatives"]))])
         self._observed_shares(graph)
         for notice in notices:
@@ -240,6 +242,10 @@ class Console:
         wrap = isinstance(content, Table) or self.live
         self._rich.print(content, soft_wrap=not wrap, overflow="fold" if wrap else None)
         self._stream.flush()
+
+
+def _counted(count: int, singular: str, plural: str) -> str:
+    return f"{count:,} {singular if count == 1 else plural}"
 
 
 def _number(name: str, value: Any) -> str:

@@ -251,7 +251,7 @@ def test_the_graph_summary_counts_and_shares() -> None:
     Console(screen).graph(make_graph(("width", "power", "price"), observed), ["5 duplicates dropped"], "cars")
     assert screen.shown() == (
         "Graph  cars\n"
-        "  sizes       4 entities, 1 relations, 3 fields\n"
+        "  sizes       4 entities, 1 relation, 3 fields\n"
         "  triples     8 train, 1 valid, 3 test, 0 negatives\n"
         "  observed    width   100%  power  75.0%  price     0%\n"
         "notice: 5 duplicates dropped\n"
