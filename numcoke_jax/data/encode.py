@@ -173,7 +173,7 @@ def _encode_literals(
         report.entities_without_literals = entity_names
         return (), np.zeros((len(entities), 0)), np.zeros((len(entities), 0), dtype=bool)
     entity_column, field_column = _code(literals["entity"]), _code(literals["field"])
-    row_values = literals["value"].to_numpy().astype(np.float64)
+    row_values = literals["value"].to_numpy().astype(np.float64) + 0.0  # no negative zero
     if not np.isfinite(row_values).all():
         row = int(np.flatnonzero(~np.isfinite(row_values))[0])
         raise UserError(

@@ -8,12 +8,14 @@ Each file may be packed as `NAME.gz` instead.  `text_files.py`, `headers.py` and
 how lines, header rows and values are read.
 """
 
+import contextlib
 import io
 import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import cast
 
@@ -144,13 +146,15 @@ def _open_folder(path: Path) -> Find:
     return find
 
 
-def _plain_opener(path: Path) -> Callable[[], io.IOBase]:
+def _plain_opener(path: Path) -> Callable[[], AbstractContextManager[io.IOBase]]:
     return lambda: open(path, "rb", buffering=0)
 
 
-def _member_opener(archive: Path, member: str) -> Callable[[], io.IOBase]:
-    def open_member() -> io.IOBase:
-        return cast(zipfile.ZipExtFile, zipfile.ZipFile(archive).open(member))
+def _member_opener(archive: Path, member: str) -> Callable[[], AbstractContextManager[io.IOBase]]:
+    @contextlib.contextmanager
+    def open_member() -> Iterator[io.IOBase]:
+        with zipfile.ZipFile(archive) as opened, opened.open(member) as stream:
+            yield cast(zipfile.ZipExtFile, stream)
 
     return open_member
 

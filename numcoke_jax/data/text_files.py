@@ -17,11 +17,14 @@ A file that breaks a rule raises one `DataError` that lists its bad lines.  The 
 CSV parser on blocks of whole lines; only a bad file is walked line by line, to name its lines.
 """
 
+import contextlib
 import dataclasses
 import gzip
 import io
+import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, cast
 
 import pyarrow as pa
@@ -54,11 +57,11 @@ class TextFile:
 
     Attributes:
       name: how messages call it, such as "train.txt".
-      open: returns a new binary stream of the stored bytes; may raise OSError.
+      open: returns a context manager of a new binary stream of the stored bytes.
     """
 
     name: str
-    open: Callable[[], io.IOBase]
+    open: Callable[[], AbstractContextManager[io.IOBase]]
 
 
 def read_table(file: TextFile, columns: tuple[str, str, str], plain: tuple[str, ...] = ()) -> pa.Table:
@@ -116,17 +119,27 @@ def list_some(items: list[str], total: int, what: str) -> str:
     return text if total <= len(items) else f"{text}; ... ({total:,} {what} in all)"
 
 
-def _open_text(file: TextFile) -> io.BufferedIOBase:
-    """An open stream of `file`'s bytes, unpacked when they start like gzip; UserError when unreadable."""
+@contextlib.contextmanager
+def _open_text(file: TextFile) -> Iterator[io.BufferedIOBase]:
+    """An open stream of `file`'s bytes, unpacked when they start like gzip."""
+    with contextlib.ExitStack() as opened:
+        with _named_errors(file.name):
+            stream = io.BufferedReader(cast(Any, opened.enter_context(file.open())))
+            start = stream.peek(2)[:2]
+        if start in UTF16_MARKS:
+            raise DataError([f"{file.name}: is UTF-16, expected UTF-8; convert it: iconv -f UTF-16 -t UTF-8"])
+        yield opened.enter_context(gzip.GzipFile(fileobj=stream)) if start == GZIP_MAGIC else stream
+
+
+@contextlib.contextmanager
+def _named_errors(name: str) -> Iterator[None]:
+    """Errors of opening and reading as a DataError (damaged content) or UserError that names the file."""
     try:
-        stream = io.BufferedReader(cast(Any, file.open()))
-        start = stream.peek(2)[:2]
-    except OSError as error:
-        raise UserError(f"{file.name}: cannot be read ({error.strerror or error})") from error
-    if start in UTF16_MARKS:
-        stream.close()
-        raise DataError([f"{file.name}: is UTF-16, expected UTF-8; convert it: iconv -f UTF-16 -t UTF-8"])
-    return gzip.GzipFile(fileobj=stream) if start == GZIP_MAGIC else stream
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+        raise DataError([f"{name}: the compressed data are damaged or cut short ({error})"]) from error
+    except (OSError, RuntimeError, NotImplementedError) as error:  # the last two: encrypted or exotic zips
+        raise UserError(f"{name}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
 
 
 def _line_blocks(stream: io.BufferedIOBase, name: str) -> Iterator[bytes]:
@@ -150,12 +163,8 @@ def _line_blocks(stream: io.BufferedIOBase, name: str) -> Iterator[bytes]:
 
 
 def _read_block(stream: io.BufferedIOBase, name: str) -> bytes:
-    try:
+    with _named_errors(name):
         return stream.read(BLOCK_BYTES)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError([f"{name}: the compressed data are damaged or cut short ({error})"]) from error
-    except OSError as error:
-        raise UserError(f"{name}: cannot be read ({error.strerror or error})") from error
 
 
 def _without_byte_order_marks(block: bytes) -> bytes:
@@ -212,7 +221,7 @@ def _compact(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([in_one_chunk(column)]) if pa.types.is_dictionary(column.type) else column
 
 
-def _blank_cells(table: pa.Table) -> list[pa.Array] | None:
+def _blank_cells(table: pa.Table) -> list[pa.Array | pa.ChunkedArray] | None:
     """A boolean column for each column of `table`, True where a cell is white space; None if nowhere."""
     blanks = []
     for column in table.columns:
