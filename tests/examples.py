@@ -73,8 +73,11 @@ def literals(sizes: GraphSizes = SIZES) -> Literals:
     observed = np.ones((sizes.entities, sizes.fields), bool)
     for field in range(sizes.fields):
         observed[field % sizes.entities, field] = observed[-1, field] = False
-    values = normal(sizes.entities, sizes.fields, seed=1)
-    return Literals(values=jnp.where(observed, values, 0.0), observed=jnp.asarray(observed))
+    values = jnp.where(observed, normal(sizes.entities, sizes.fields, seed=1), 0.0)
+    positions = np.random.default_rng(2).random(values.shape)
+    return Literals(
+        values=values, observed=jnp.asarray(observed), positions=jnp.asarray(positions, values.dtype)
+    )
 
 
 def batch() -> Batch:
@@ -96,4 +99,7 @@ def model_and_parameters(config: ConfigDict, sizes: GraphSizes = SIZES) -> tuple
     """The model that `config` names, and random parameters for it."""
     model = create_model(config, sizes)
     one = jnp.zeros((1,), jnp.int32)
-    return model, parameters_of(model, one, one[:, None], literals(sizes), train=False)
+    parameters = parameters_of(model, one, one[:, None], literals(sizes), train=False)
+    if "numeric_order" in parameters:  # multiplied by 50 before its softmax
+        parameters["numeric_order"]["field_weight"] = parameters["numeric_order"]["field_weight"] / 50.0
+    return model, parameters

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.oracles import attention, experts, fusion, score
+from tests.oracles import attention, experts, fusion, numeric_order, score
 from tests.oracles.arithmetic import Parameters, Vector
 from tests.oracles.numeric_embedding import attribute_vector
 
@@ -46,12 +46,14 @@ def encode(parameters: Parameters, config: Any, literals: Any, relation: int) ->
     return np.array([encode_entity(parameters, config, literals, i, relation) for i in range(count)])
 
 
-def logits(parameters: Parameters, config: Any, table: np.ndarray, relation: int, head: int) -> list[float]:
+def logits(
+    parameters: Parameters, config: Any, literals: Any, table: np.ndarray, relation: int, head: int
+) -> list[float]:
     """The scores of (head, relation, every entity), from the relation's table [N, d]."""
     projection = None
     if config.score.order != "none":
         projection = parameters["score_term"]["order_projection"][relation]
-    return [
+    found = [
         score.score(
             table[head],
             parameters["relation_embedding"][relation],
@@ -64,3 +66,8 @@ def logits(parameters: Parameters, config: Any, table: np.ndarray, relation: int
         )
         for tail in table
     ]
+    if config.score.numeric_order:
+        features, term = parameters["entity_embedding"], parameters["numeric_order"]
+        for tail in range(len(found)):
+            found[tail] += numeric_order.term(term, features, literals, relation, head, tail)
+    return found

@@ -1,0 +1,35 @@
+"""The numeric order term of one pair of entities (an extension; the formula is its module's docstring)."""
+
+import math
+from typing import Any
+
+from tests.oracles.arithmetic import Parameters, Vector, dense, sigmoid, softmax, softplus
+
+
+def position_and_certainty(
+    parameters: Parameters,
+    feature: Vector,
+    literals: Any,
+    entity: int,
+    relation: int,
+    sharpness: float = 50.0,
+) -> tuple[float, float]:
+    """z_ri = sum_m softmax_m(w_r) x^_im, and the observed share of it plus a learned share of the rest."""
+    weights = softmax([sharpness * float(w) for w in parameters["field_weight"][relation]])
+    guesses = dense(parameters["missing_position"], feature)
+    position, known = 0.0, 0.0
+    for field, weight in enumerate(weights):
+        if literals.observed[entity, field]:
+            position += weight * float(literals.positions[entity, field])
+            known += weight
+        else:
+            position += weight * sigmoid(guesses[field])
+    return position, known + (1.0 - known) * sigmoid(parameters["missing_certainty"][relation])
+
+
+def term(parameters: Parameters, features: Any, literals: Any, relation: int, head: int, tail: int) -> float:
+    """softplus(b_r) tanh(s_r k_rh k_rt (z_rh - z_rt))."""
+    z_head, k_head = position_and_certainty(parameters, features[head], literals, head, relation)
+    z_tail, k_tail = position_and_certainty(parameters, features[tail], literals, tail, relation)
+    slope = math.exp(parameters["log_slope"][relation])
+    return softplus(parameters["weight"][relation]) * math.tanh(slope * k_head * k_tail * (z_head - z_tail))

@@ -1,0 +1,301 @@
+"""The total loss: reading 16, composed of loops, and its gradients by central differences in every switch."""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from ml_collections import ConfigDict
+
+from numcoke_jax import prng
+from numcoke_jax.batches import Batch
+from numcoke_jax.losses import contrastive
+from numcoke_jax.losses.objective import create_objective
+from numcoke_jax.models import attention, fusion, score
+from numcoke_jax.ops import pairwise
+from tests import examples
+from tests.oracles import binary_cross_entropy, numcoke
+from tests.oracles import contrastive as contrastive_oracle
+
+KEY = jax.random.key(5)
+
+# Every value of every switch of the model and its loss is in one of these at least.
+SWITCHES: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "one expert": {
+        "numeric__share_transform": True,
+        "numeric__missing": "zero",
+        "experts__count": 1,
+        "attention__operators": ("product",),
+        "attention__relation_weight": 0.0,
+        "fusion__kind": "paper",
+        "score__norm": 2,
+        "score__order": "penalty",
+        "score__dropout": 0.0,
+        "okcl__similarity": "dot",
+        "okcl__reduce": "sum",
+        "okcl__temperature": 3.0,
+        "okcl__in_batch": True,
+    },
+    "hidden experts": {
+        "experts__hidden": 3,
+        "experts__noise": False,
+        "attention__operators": ("difference",),
+        "attention__relation_weight": 1.0,
+        "score__order": "none",
+        "score__dropout": 0.0,
+        "okcl__similarity": "cosine",
+        "okcl__num_negative_mixes": 2,
+        "okcl__in_batch": True,
+        "train__label_smoothing": 0.1,
+    },
+    "no query": {
+        "experts__noise": False,
+        "attention__operators": ("concatenation",),
+        "attention__use_query": False,
+        "score__norm": 2,
+        "score__dropout": 0.0,
+        "score__numeric_order": True,
+        "okcl__sampling": "random",
+        "okcl__negatives": "unlinked",
+        "okcl__in_batch": True,
+    },
+    "no contrastive loss": {
+        "attention__operators": ("mlp",),
+        "score__order": "penalty",
+        "okcl__weight": 0.0,
+        "train__entity_dropout": 0.4,
+    },
+    "every operator": {
+        "attention__operators": attention.OPERATORS,
+        "experts__hidden": 3,
+        "score__norm": 2,
+        "score__order": "none",
+    },
+}
+DETERMINISTIC = ("one expert", "hidden experts", "no query")
+
+
+def config_of(name: str) -> ConfigDict:
+    return examples.config_with(**({"okcl__weight": 0.7} | SWITCHES[name]))
+
+
+@functools.cache
+def compiled_loss(name: str) -> Any:
+    """(parameters, batch, literals, key) -> ((total, terms), gradients), in the given switches."""
+    config = config_of(name)
+    model, _ = examples.model_and_parameters(config)
+    objective = create_objective(config)
+    gradient = jax.value_and_grad(objective.losses, has_aux=True)
+    return examples.compiled(
+        lambda parameters, batch, literals, key: gradient(parameters, batch, literals, model=model, key=key)
+    )
+
+
+def evaluate(name: str, parameters: dict, batch: Batch | None = None, literals: Any = None) -> Any:
+    batch = batch if batch is not None else examples.batch()
+    literals = literals if literals is not None else examples.literals()
+    return compiled_loss(name)(parameters, batch, literals, KEY)
+
+
+def parameters_of(name: str) -> dict:
+    return examples.model_and_parameters(config_of(name))[1]
+
+
+@pytest.fixture(autouse=True)
+def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of 3 of the 4 dimensions: more than one block, and less to compile than 20 unrolled."""
+    monkeypatch.setattr(pairwise, "FORWARD_BLOCK", 3)
+    monkeypatch.setattr(pairwise, "BACKWARD_BLOCK", 3)
+
+
+def test_the_switches_cover_every_choice() -> None:
+    """The defaults count as chosen where a set does not change them."""
+    configs = [config_of(name) for name in SWITCHES]
+
+    def chosen(section: str, key: str) -> set:
+        return {config[section][key] for config in configs}
+
+    assert chosen("numeric", "share_transform") == chosen("experts", "noise") == {False, True}
+    assert chosen("numeric", "missing") == {"embedding", "zero"}
+    assert {min(chosen("experts", "count")), min(chosen("experts", "hidden"))} == {1, 0}
+    assert {operators for operators in chosen("attention", "operators") if len(operators) == 1} == {
+        (operator,) for operator in attention.OPERATORS
+    }
+    assert {0.0, 0.5, 1.0} == chosen("attention", "relation_weight")
+    assert chosen("attention", "use_query") == {False, True}
+    assert chosen("fusion", "kind") == set(fusion.KINDS)
+    assert chosen("score", "order") == set(score.ORDERS)
+    assert chosen("score", "norm") == {1, 2}
+    assert chosen("score", "numeric_order") == {False, True}
+    assert chosen("okcl", "sampling") == set(contrastive.SAMPLINGS)
+    assert chosen("okcl", "negatives") == set(contrastive.NEGATIVES)
+    assert chosen("okcl", "reduce") == set(contrastive.REDUCTIONS)
+    assert chosen("okcl", "similarity") == set(contrastive.SIMILARITIES)
+    assert chosen("okcl", "in_batch") == {False, True}
+
+
+def loss_of_loops(name: str, parameters: dict) -> tuple[float, dict[str, tuple[float, float]]]:
+    """Total and (sum, count) of each term, one triple and one pair at a time."""
+    config, batch, literals = config_of(name), examples.batch(), examples.literals()
+    parameters = examples.float64(parameters)
+    relations = [int(r) for r in batch.relations]
+    tables = np.array([numcoke.encode(parameters, config, literals, r) for r in relations])
+    bce_sum, bce_count = 0.0, 0
+    for s, h in np.ndindex(*batch.heads.shape):
+        if not batch.mask[s, h]:
+            continue
+        head = int(batch.heads[s, h])
+        logits = numcoke.logits(parameters, config, literals, tables[s], relations[s], head)
+        for logit, label in zip(logits, batch.labels[s, h], strict=True):
+            target = binary_cross_entropy.smoothed(bool(label), config.train.label_smoothing)
+            bce_sum += binary_cross_entropy.entry(logit, target)
+            bce_count += 1
+
+    def draws(stream: str, *shape: int) -> np.ndarray:
+        return np.asarray(jax.random.uniform(prng.stream(KEY, stream), shape), np.float64)
+
+    slots, heads = batch.heads.shape
+    settings = contrastive.ContrastiveSettings(
+        norm=config.score.norm, **{key: value for key, value in config.okcl.items() if key != "weight"}
+    )
+    pair_sum, pairs = contrastive_oracle.loss_of_batch(
+        tables,
+        parameters["relation_embedding"][np.array(relations)],
+        batch,
+        draws("alpha", slots, heads, 1)[..., 0],
+        draws("beta", slots, heads, settings.num_negative_mixes, 1)[..., 0],
+        settings,
+        draws("sampling", slots, heads, 5) if settings.sampling == "random" else None,
+    )
+    total = bce_sum / bce_count + config.okcl.weight * pair_sum / pairs
+    return total, {"bce": (bce_sum, bce_count), "contrastive": (pair_sum, pairs)}
+
+
+@pytest.mark.parametrize("name", DETERMINISTIC)
+def test_the_total_equals_the_loops(name: str) -> None:
+    """Training mode, in float64, in the switches that draw neither noise nor dropout."""
+    with jax.enable_x64(True):
+        parameters = parameters_of(name)
+        (total, terms), _ = evaluate(name, parameters)
+        expected, expected_terms = loss_of_loops(name, parameters)
+    assert expected_terms["bce"][1] == 25  # 5 real pairs of 5 candidates
+    assert expected_terms["contrastive"][1] == 4  # one of the pairs has no positive
+    np.testing.assert_allclose(total, expected, rtol=1e-6)
+    for term, (sum_, count) in expected_terms.items():
+        np.testing.assert_allclose(terms[term][0], sum_, rtol=1e-6, err_msg=term)
+        assert terms[term][1] == count
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_gradients_equal_central_differences(name: str) -> None:
+    """In a random direction of every parameter array: (L(x + h u) - L(x - h u)) / 2h, in float64.
+
+    Noise and dropout stay what they are while their key does.
+    """
+    step = 1e-6
+    with jax.enable_x64(True):
+        parameters = parameters_of(name)
+        _, gradients = evaluate(name, parameters)
+        leaves, structure = jax.tree.flatten(parameters)
+        rng = np.random.default_rng(1)
+        for index, (path, gradient) in enumerate(jax.tree.leaves_with_path(gradients)):
+            direction = rng.normal(size=gradient.shape)
+            totals = []
+            for sign in (1.0, -1.0):
+                moved = list(leaves)
+                moved[index] = leaves[index] + sign * step * direction
+                totals.append(float(evaluate(name, jax.tree.unflatten(structure, moved))[0][0]))
+            slope = (totals[0] - totals[1]) / (2.0 * step)
+            expected = float(np.sum(np.asarray(gradient) * direction))
+            label = f"{name}: {jax.tree_util.keystr(path)}"
+            np.testing.assert_allclose(expected, slope, rtol=1e-5, atol=1e-8, err_msg=label)
+
+
+def test_every_parameter_of_the_default_model_is_trained() -> None:
+    """But the bias of U(H_k): the same for every expert, it cancels in the softmax over them."""
+    with jax.enable_x64(True):
+        _, gradients = evaluate("defaults", parameters_of("defaults"))
+    names = {
+        jax.tree_util.keystr(path, simple=True, separator="/")
+        for path, gradient in jax.tree.leaves_with_path(gradients)
+        if np.abs(gradient).max() < 1e-9
+    }
+    assert names <= {"experts/gate_logit/bias"}
+
+
+def padded(batch: Batch, slots: int, queries: int) -> Batch:
+    """More slots and more queries a slot; masked but full, for a mask must hide whatever is under it."""
+
+    def pad(array: jax.Array, fill: int, axes: int = 2) -> jax.Array:
+        widths = [(0, slots), (0, queries)][:axes] + [(0, 0)] * (array.ndim - axes)
+        return jnp.pad(array, widths, constant_values=fill)
+
+    mask = pad(batch.mask, False)
+    even = jnp.arange(batch.labels.shape[-1]) % 2 == 0
+    return Batch(
+        relations=pad(batch.relations, 1, axes=1),
+        heads=pad(batch.heads, 3),
+        mask=mask,
+        labels=jnp.where(mask[..., None], pad(batch.labels, False), even),
+        negatives=pad(batch.negatives, False),
+    )
+
+
+@pytest.mark.parametrize(("slots", "queries"), [(1, 0), (0, 2)])
+def test_padding_changes_neither_losses_nor_gradients(slots: int, queries: int) -> None:
+    """From one slot: the numbers that it draws are then the first ones with and without padding."""
+    one_slot = jax.tree.map(lambda array: array[:1], examples.batch())
+    parameters = parameters_of("defaults")
+    (total, terms), gradients = evaluate("defaults", parameters, one_slot)
+    more = padded(one_slot, slots, queries)
+    assert more.heads.shape == (1 + slots, 3 + queries)
+    (total_padded, terms_padded), gradients_padded = evaluate("defaults", parameters, more)
+    np.testing.assert_allclose(total_padded, total, rtol=1e-6)
+    for found, expected in zip(jax.tree.leaves(terms_padded), jax.tree.leaves(terms), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    jax.tree.map(
+        lambda found, expected: np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6),
+        gradients_padded,
+        gradients,
+    )
+
+
+@pytest.mark.parametrize("case", ["no negatives", "everything masked", "zero literals", "zero embeddings"])
+def test_losses_and_gradients_stay_finite(case: str) -> None:
+    batch, literals, parameters = examples.batch(), examples.literals(), parameters_of("defaults")
+    if case == "no negatives":
+        batch = dataclasses.replace(batch, labels=jnp.ones_like(batch.labels), negatives=batch.labels & False)
+    elif case == "everything masked":
+        batch = dataclasses.replace(batch, mask=jnp.zeros_like(batch.mask))
+    elif case == "zero literals":
+        literals = dataclasses.replace(literals, values=jnp.zeros_like(literals.values))
+    else:
+        parameters = jax.tree.map(jnp.zeros_like, parameters)
+    (total, terms), gradients = evaluate("defaults", parameters, batch, literals)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((total, terms, gradients)))
+    if case in ("no negatives", "everything masked"):
+        np.testing.assert_array_equal(terms["contrastive"], [0.0, 0.0])
+    if case == "everything masked":
+        assert total == 0.0
+        assert all((leaf == 0.0).all() for leaf in jax.tree.leaves(gradients))
+
+
+def test_lambda_weighs_the_contrastive_mean() -> None:
+    parameters = parameters_of("defaults")
+    (total, terms), _ = evaluate("defaults", parameters)
+    means = {name: sum_ / count for name, (sum_, count) in terms.items()}
+    np.testing.assert_allclose(total, means["bce"] + 0.7 * means["contrastive"], rtol=1e-6)
+
+
+def test_a_weight_of_zero_and_other_models_have_no_contrastive_term() -> None:
+    assert create_objective(examples.config_with(okcl__weight=0.0)).contrastive is None
+    assert create_objective(examples.config_with(model__name="transe")).contrastive is None
+    assert create_objective(examples.config_with()).contrastive is not None
+    with jax.enable_x64(True):
+        (total, terms), _ = evaluate("no contrastive loss", parameters_of("no contrastive loss"))
+    assert list(terms) == ["bce"]
+    np.testing.assert_allclose(total, terms["bce"][0] / terms["bce"][1], rtol=1e-6)
