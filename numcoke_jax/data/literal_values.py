@@ -130,7 +130,9 @@ def aggregate(keys: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndar
       (keys int64 [k] ascending, values float64 [k], rows that exactly repeat another row, keys that had
       several different values).
     """
-    order = np.lexsort((values, keys))
+    order = np.argsort(keys, kind="stable")
+    if (keys[order[1:]] == keys[order[:-1]]).any():
+        order = np.lexsort((values, keys))
     keys, values = keys[order], values[order]
     first = np.ones(len(keys), dtype=bool)
     first[1:] = (keys[1:] != keys[:-1]) | (values[1:] != values[:-1])

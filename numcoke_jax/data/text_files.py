@@ -24,6 +24,7 @@ import io
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, cast
 
@@ -84,7 +85,8 @@ def read_table(file: TextFile, columns: tuple[str, str, str], plain: tuple[str, 
     schema = pa.schema(list(types.items()))
     table = pa.concat_tables(tables) if tables else schema.empty_table()
     tables.clear()
-    table = pa.table({name: _compact(table[name]) for name in columns})
+    with ThreadPoolExecutor() as pool:  # pyarrow hashes names without the interpreter's lock
+        table = pa.table(list(pool.map(_compact, table.columns)), names=list(columns))
     blank = _blank_cells(table)
     if blank is None:
         return table
