@@ -137,20 +137,20 @@ def _plain_table(title: str) -> Table:
 
 def _split_table(report: GraphReport) -> Table:
     table = _plain_table("Facts")
-    table.add_column("split")
-    for heading in ("rows", "repeated", "facts", "self-loops", "unseen", "in train", "in valid"):
-        table.add_column(heading, justify="right")
+    table.add_column("")
     for split in SPLITS:
-        shared = [report.overlaps.get((earlier, split)) for earlier in SPLITS[:2]]
-        counts = (
-            report.rows[split],
-            report.repeated[split],
-            report.facts[split],
-            report.self_loops[split],
-            report.unseen_facts.get(split),
-            *shared,
-        )
-        table.add_row(split, *("" if count is None else f"{count:,}" for count in counts))
+        table.add_column(split, justify="right")
+    lines: dict[str, Sequence[int | None]] = {
+        "rows": [report.rows[split] for split in SPLITS],
+        "repeated rows": [report.repeated[split] for split in SPLITS],
+        "facts": [report.facts[split] for split in SPLITS],
+        "self-loops": [report.self_loops[split] for split in SPLITS],
+        "with names unseen in train": [report.unseen_facts.get(split) for split in SPLITS],
+        "also in train": [report.overlaps.get(("train", split)) for split in SPLITS],
+        "also in valid": [report.overlaps.get(("valid", split)) for split in SPLITS],
+    }
+    for name, counts in lines.items():
+        table.add_row(name, *("" if count is None else f"{count:,}" for count in counts))
     return table
 
 
