@@ -75,7 +75,7 @@ def train_step(
     gradient = jax.value_and_grad(objective.losses, has_aux=True)
     (total, terms), gradients = gradient(state.params, batch, literals, model=model, key=key)
     updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
-    finite = jnp.isfinite(total) & jnp.isfinite(optax.global_norm(gradients))
+    finite = jnp.isfinite(total) & jnp.isfinite(optax.tree.norm(gradients))
     state = state.replace(
         step=state.step + 1,
         params=optax.apply_updates(state.params, updates),
