@@ -8,16 +8,10 @@ Each file may be packed as `NAME.gz` instead.  `text_files.py`, `headers.py` and
 how lines, header rows and values are read.
 """
 
-import contextlib
-import io
 import os
 import shutil
 import tempfile
-import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +20,7 @@ import pyarrow.compute as pc
 from numcoke_jax.data import headers
 from numcoke_jax.data.encode import encode_graph
 from numcoke_jax.data.graph_checks import GraphReport, plural, printable
+from numcoke_jax.data.graph_files import GraphFiles
 from numcoke_jax.data.literal_values import parse_values
 from numcoke_jax.data.text_files import (
     FACT_COLUMNS,
@@ -43,7 +38,6 @@ from numcoke_jax.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph
 LITERALS = "literals/numerical_literals.txt"
 BAD_VALUES = ("error", "missing")
 ROWS_WRITTEN_AT_ONCE = 1_000_000
-Find = Callable[[str, GraphReport], TextFile | None]
 
 
 def read_folder(path: str | os.PathLike, *, bad_values: str = "error") -> tuple[NumericGraph, GraphReport]:
@@ -72,10 +66,11 @@ def inspect_folder(
     """
     if bad_values not in BAD_VALUES:
         raise ValueError(f"bad_values must be one of {BAD_VALUES}, got {bad_values!r}")
-    find = _open_folder(Path(path))
+    files = GraphFiles(Path(path))
     source = GraphReport()
-    facts = _read_facts(find, source)
-    literals = _read_literals(find(LITERALS, source), source, bad_values)
+    facts = _read_facts(files, source)
+    literals = _read_literals(files, source, bad_values)
+    source.source_notes += files.notes
     if any(split not in facts for split in SPLITS) or facts["train"].num_rows == 0:
         return None, source
     splits = {split: facts[split] for split in SPLITS}
@@ -124,73 +119,14 @@ def write_folder(graph: NumericGraph, path: str | os.PathLike) -> None:
         raise UserError(f"{target}: cannot be written ({error.strerror or error})") from error
 
 
-def _open_folder(path: Path) -> Find:
-    """A function (file name, report) -> the file or None, for a folder or a zip archive."""
-    if path.is_dir():
-        stored = {name: _plain_opener(path / name) for name in _names_in_folder(path)}
-    elif path.is_file():
-        stored = {name: _member_opener(path, member) for name, member in _names_in_zip(path).items()}
-    else:
-        raise UserError(f"{path}: no such folder; expected one with train.txt, valid.txt and test.txt")
-
-    def find(name: str, report: GraphReport) -> TextFile | None:
-        found = [candidate for candidate in (name, f"{name}.gz") if candidate in stored]
-        if len(found) > 1:
-            report.source_notes.append(f"{found[0]} and {found[1]} both exist: {found[0]} is read")
-        return TextFile(found[0], stored[found[0]]) if found else None
-
-    if not any(name.removesuffix(".gz") in [f"{split}.txt" for split in SPLITS] for name in stored):
-        inside = sorted({file.parent.name for file in path.glob("*/train.txt*")}) if path.is_dir() else []
-        hint = f"; did you mean {path / inside[0]}?" if inside else ""
-        raise UserError(f"{path}: no graph here, train.txt, valid.txt and test.txt are all missing{hint}")
-    return find
-
-
-def _plain_opener(path: Path) -> Callable[[], AbstractContextManager[io.IOBase]]:
-    return lambda: open(path, "rb", buffering=0)
-
-
-def _member_opener(archive: Path, member: str) -> Callable[[], AbstractContextManager[io.IOBase]]:
-    @contextlib.contextmanager
-    def open_member() -> Iterator[io.IOBase]:
-        with zipfile.ZipFile(archive) as opened, opened.open(member) as stream:
-            yield cast(zipfile.ZipExtFile, stream)
-
-    return open_member
-
-
-def _names_in_folder(path: Path) -> list[str]:
-    try:
-        return [file.relative_to(path).as_posix() for file in (*path.iterdir(), *path.glob("literals/*"))]
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from error
-
-
-def _names_in_zip(path: Path) -> dict[str, str]:
-    """File name inside the graph's folder -> member of the archive."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = [info.filename for info in archive.infolist() if not info.is_dir()]
-    except (zipfile.BadZipFile, OSError) as error:
-        raise UserError(f"{path}: expected a folder or a zip archive of one ({error})") from error
-    members = [name for name in members if not name.startswith("__MACOSX/")]
-    wanted = {f"{split}.txt{packed}" for split in SPLITS for packed in ("", ".gz")}
-    folders = sorted({name[: -len(name.split("/")[-1])] for name in members if name.split("/")[-1] in wanted})
-    if len(folders) > 1:
-        raise UserError(
-            f"{path}: holds several graphs ({', '.join(map(repr, folders))}); unpack it and give one folder"
-        )
-    start = folders[0] if folders else ""
-    return {name.removeprefix(start): name for name in members if name.startswith(start)}
-
-
-def _read_facts(find: Find, report: GraphReport) -> dict[str, pa.Table]:
+def _read_facts(stored: GraphFiles, report: GraphReport) -> dict[str, pa.Table]:
     """The tables of train, valid, test and neg whose file is there and good."""
-    files = {name: find(f"{name}.txt", report) for name in (*SPLITS, "neg")}
+    files = {name: stored.find(f"{name}.txt") for name in (*SPLITS, "neg")}
     missing = [f"{split}.txt" for split in SPLITS if files[split] is None]
     if missing:
         report.errors.append(
-            f"missing {', '.join(missing)}: each is needed, as NAME or NAME.gz; it may be an empty file"
+            f"missing {', '.join(missing)}: each is needed, as NAME or NAME.gz, and may be empty; "
+            f"the folder holds {', '.join(stored.names[:LISTED_LINES])}"
         )
     if files["neg"] is None:
         report.source_notes.append("no neg.txt: no negatives are given")
@@ -226,10 +162,14 @@ def _skip_headers(facts: dict[str, pa.Table], report: GraphReport) -> dict[str, 
     return found.tables
 
 
-def _read_literals(file: TextFile | None, report: GraphReport, bad_values: str) -> pa.Table | None:
+def _read_literals(files: GraphFiles, report: GraphReport, bad_values: str) -> pa.Table | None:
     """The literals that are numbers; None without a good file."""
+    file = files.find(LITERALS)
     if file is None:
         report.source_notes.append(f"no {LITERALS}: the graph has no numeric fields")
+        report.source_notes += [
+            f"{name} is not read: literals belong in {LITERALS}" for name in files.names if "literal" in name
+        ]
         return None
     try:
         table = read_table(file, LITERAL_COLUMNS, plain=("value",))

@@ -75,8 +75,9 @@ def parse_values(texts: pa.ChunkedArray) -> ParsedValues:
     rounded = 0
     has_digit = np.asarray(pc.match_substring_regex(safe, "[1-9]").to_numpy(), dtype=bool)
     underflow = (values == 0) & has_digit
-    for row in np.flatnonzero(~is_plain | underflow | (np.abs(values) >= EXACT_INTEGERS)).tolist():
-        text = texts[row].as_py()
+    special = ~is_plain | underflow | (np.abs(values) >= EXACT_INTEGERS)
+    special_texts = texts.filter(pa.array(special)).to_pylist()
+    for row, text in zip(np.flatnonzero(special).tolist(), special_texts, strict=True):
         value, note = parse_number(text)
         if value is None:
             bad[row] = note
