@@ -13,10 +13,11 @@ from the numbers.
 from ml_collections import ConfigDict
 
 from numcoke_jax.config import default_config
+from numcoke_jax.presets import apply_preset
 
 
 def get_config() -> ConfigDict:
-    """The default model, smaller, on a graph that trains while one waits."""
+    """The model with its extensions, smaller, on a graph that trains while one waits."""
     config = default_config()
     config.data.table = "cars"
     config.data.groups = "common"
@@ -25,6 +26,9 @@ def get_config() -> ConfigDict:
     config.model.dim = 64
     config.model.attribute_dim = 64
 
-    config.train.epochs = 150
     config.train.batch_size = 128
+    config.train.epochs = 300
+    config.train.eval_every_epochs = 20
+    config.eval.selection = "reversed"  # every relation is a strict order
+    apply_preset(config, "numeric")
     return config

@@ -29,8 +29,9 @@ from numcoke_jax.config_checks import (
     printable,
     wrong_value,
 )
-from numcoke_jax.config_files import canonical_config, load_config
+from numcoke_jax.config_files import canonical_config, load_config, split_preset
 from numcoke_jax.errors import UserError
+from numcoke_jax.presets import PRESETS
 
 DEFAULT_CONFIG = "configs/cars.py"
 MODES = ("train", "eval")
@@ -42,10 +43,12 @@ Train NumCoKE on a numeric knowledge graph, rank its validation and test facts, 
 
   python -m numcoke_jax.main --config=configs/spotify.py --config.seed=1 --config.train.epochs=50
   python -m numcoke_jax.main --config=configs/credit.py --config.data.path=FOLDER   (with train.txt, ...)
+  python -m numcoke_jax.main --config=configs/credit.py:paper             (the paper's model, no extension)
   python -m numcoke_jax.main --config=configs/credit.py --workdir=runs/credit-seed0 --mode=eval
 
 Flags
-  --config=FILE         Python file with get_config(); default {DEFAULT_CONFIG}
+  --config=FILE[:NAME]  Python file with get_config(); default {DEFAULT_CONFIG};
+                        NAME is a preset on top of it: {", ".join(PRESETS)}
   --config.KEY=VALUE    changes one key of it; a tuple is written a,b,c or "('a', 'b')"
   --workdir=FOLDER      where the run is written; a run that is there already goes on.
                         Default runs/CONFIG-seedSEED, or runs/CONFIG-DATAFOLDER-seedSEED with data.path
@@ -103,8 +106,9 @@ def parse_command_line(arguments: Sequence[str]) -> Command:
 
 
 def default_workdir(config_path: str, config: ConfigDict) -> Path:
-    """runs/cars-seed0 for configs/cars.py; runs/credit-credit_mini-seed0 with data.path=kg/credit_mini."""
-    names = [Path(config_path).stem]
+    """runs/CONFIG[-PRESET][-DATAFOLDER]-seedN, such as runs/credit-paper-credit_mini-seed0."""
+    file, preset = split_preset(config_path)
+    names = [Path(file).stem, *filter(None, [preset])]
     if config.data.path:
         names.append(Path(config.data.path).resolve().name)
     return Path("runs") / "-".join([*names, f"seed{config.seed}"])

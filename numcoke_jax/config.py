@@ -27,7 +27,7 @@ def default_config() -> ConfigDict:
 
 def model_config() -> ConfigDict:
     model = ConfigDict()
-    model.name = "numcoke"  # a key of `numcoke_jax.models.MODELS`
+    model.name = "numcoke"  # "numcoke", or to compare with it: "rakge", "literale" or "transe"
     model.dim = 100  # d, size of entity and relation embeddings
     model.attribute_dim = 100  # a, size of attribute embeddings; a multiple of attention.heads
     return model
@@ -88,7 +88,7 @@ def score_config() -> ConfigDict:
     score = ConfigDict()
     score.norm = 1  # 1 or 2: norm of the translation term
     score.margin = 9.0  # epsilon
-    score.order = "reward"  # the order term: "reward", "penalty" or "none"
+    score.order = "reward"  # numcoke's order term: "reward", "penalty" or "none"; rakge has the penalty
     score.order_weight = 0.1  # Delta, weight of the order term
     score.dropout = 0.7  # dropped share of the translation's head and tail vectors in training; 0: none
     score.numeric_order = False  # extension: compare the values themselves (models/numeric_order.py)
@@ -97,7 +97,7 @@ def score_config() -> ConfigDict:
 
 def okcl_config() -> ConfigDict:
     okcl = ConfigDict()
-    okcl.weight = 0.1  # lambda, weight of the contrastive loss; 0 switches it off
+    okcl.weight = 0.3  # lambda, weight of the contrastive loss of numcoke and rakge; 0: none
     okcl.k = 5  # positives and negatives kept a (head, relation)
     okcl.temperature = 1.0  # tau, > 0
     okcl.sampling = "cosine"  # top-k by cosine to the head, or "random" (ablation of ordinal sampling)

@@ -14,17 +14,21 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.config_checks import LONGEST_REASON, RULES, check_keys, flatten, printable, shown_path
 from numcoke_jax.errors import UserError
+from numcoke_jax.presets import apply_preset
 
 
 def load_config(path: str) -> ConfigDict:
     """The config that `get_config()` of the file returns, its keys checked one by one.
 
+    `path` may end in ":PRESET", one of `presets.PRESETS`, which is then applied.
+
     Rules that join keys are left to `config_checks.check_config`: overrides may still mend them.
 
     Raises:
       UserError: the file is missing, unreadable or no Python, has no get_config(), or raises; or a key
-        is unknown, missing or has a value that its rule refuses.
+        is unknown, missing or has a value that its rule refuses; or there is no such preset.
     """
+    path, preset = split_preset(path)
     module = _run_file(Path(path))
     if not callable(module.__dict__.get("get_config")):
         raise UserError(f"{shown_path(path)} has no function get_config(): a config file must define one")
@@ -34,9 +38,17 @@ def load_config(path: str) -> ConfigDict:
         raise UserError(_failure(path, error)) from error
     try:
         check_keys(config)
+        if preset:
+            apply_preset(config, preset)
     except UserError as error:
         raise UserError(f"{shown_path(path)}: {error}") from error
     return canonical_config(config)
+
+
+def split_preset(path: str) -> tuple[str, str]:
+    """configs/credit.py:paper -> ("configs/credit.py", "paper"); the preset is "" where none is named."""
+    file, colon, preset = path.rpartition(":")
+    return (file, preset) if colon and file.endswith(".py") else (path, "")
 
 
 def canonical_config(config: ConfigDict) -> ConfigDict:

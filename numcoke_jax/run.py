@@ -31,6 +31,7 @@ class Run:
       literals: scaled values of all entities, on the device.
       batches: the training batches by step.
       create_state: base key -> fresh state, jitted.
+      abstract_state: shapes and dtypes of the state, without its values.
       step: (state, batch) -> (state, loss of the step), jitted; the state is donated.
       evaluate: (params, split) -> metrics.
       total_steps: steps of all epochs.
@@ -42,6 +43,7 @@ class Run:
     literals: Literals
     batches: TrainBatches
     create_state: Callable[[jax.Array], TrainState]
+    abstract_state: TrainState
     step: Callable[[TrainState, Batch], tuple[TrainState, jax.Array]]
     evaluate: Evaluator
     total_steps: int
@@ -54,10 +56,6 @@ class Run:
     def fresh_state(self) -> TrainState:
         """The state before the first step, from `config.seed`."""
         return self.create_state(prng.base_key(self.config.seed))
-
-    def abstract_state(self) -> TrainState:
-        """Shapes and dtypes of the state, without computing it."""
-        return jax.eval_shape(self.create_state, prng.base_key(self.config.seed))
 
 
 def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
@@ -75,13 +73,17 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
     optimizer = create_optimizer(train, total_steps)
     step = functools.partial(train_step, model=model, optimizer=optimizer, objective=create_objective(config))
     jitted_step = jax.jit(step, donate_argnums=0)
-    jitted_state = jax.jit(functools.partial(create_state, model, optimizer))
+    # It runs once: on the CPU, optimising the code of the many random draws takes longer than drawing.
+    options = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
+    new_state = functools.partial(create_state, model, optimizer)
+    jitted_state = jax.jit(new_state, compiler_options=options)
     return Run(
         config=config,
         loaded=loaded,
         scale=scale,
         literals=literals,
         batches=batches,
+        abstract_state=jax.eval_shape(lambda key: new_state(literals, key=key), prng.base_key(config.seed)),
         create_state=lambda key: jitted_state(literals, key=key),
         step=lambda state, batch: jitted_step(state, batch, literals),
         evaluate=Evaluator(model, literals, graph, chunk=config.eval.chunk, selection=config.eval.selection),

@@ -231,7 +231,7 @@ def _restore(run: Run, checkpoints: Checkpoints, step: int) -> tuple[TrainState,
     Raises:
       UserError: it was trained on other facts or values than the run's.
     """
-    state, fields = checkpoints.restore(step, run.abstract_state())
+    state, fields = checkpoints.restore(step, run.abstract_state)
     progress = Progress.from_json(fields)
     if progress.data_sha256 != graph_hash(run.graph):
         raise UserError(

@@ -40,7 +40,7 @@ class NumericOrder(nn.Module):
     """
 
     num_relations: int
-    sharpness: float = 50.0
+    sharpness: float = 10.0
 
     @nn.compact
     def __call__(

@@ -12,7 +12,7 @@ def position_and_certainty(
     literals: Any,
     entity: int,
     relation: int,
-    sharpness: float = 50.0,
+    sharpness: float = 10.0,
 ) -> tuple[float, float]:
     """z_ri = sum_m softmax_m(w_r) x^_im, and the observed share of it plus a learned share of the rest."""
     weights = softmax([sharpness * float(w) for w in parameters["field_weight"][relation]])
