@@ -35,9 +35,9 @@ def model_config() -> ConfigDict:
 
 def data_config() -> ConfigDict:
     data = ConfigDict()
-    data.path = ""  # a folder with train/valid/test.txt, neg.txt, literals/; "" builds from data.table
-    data.table = "cars"  # raw table to build a comparative graph from: cars, spotify, credit, us_cities
-    data.dir = ""  # first place to look for raw tables, before $NUMCOKE_DATA and the user cache
+    data.path = ""  # a folder with train/valid/test.txt, neg.txt, literals/; "" takes data.table
+    data.table = "cars"  # cars, spotify, credit, us_cities: compared; or a graph: fb15k_237, synthetic
+    data.dir = ""  # first place to look for raw data, before $NUMCOKE_DATA, the user cache, the network
     data.seed = 0  # seed of sampling, splitting and masking: fixed while config.seed varies
     data.entities = 0  # rows of the table kept (a seeded sample); 0 keeps all
     data.groups = "relation"  # "relation": a seeded group of entities a relation; "common": one for all
@@ -49,6 +49,13 @@ def data_config() -> ConfigDict:
     data.split = (0.1, 0.1, 0.8)  # shares of the triples for train, valid, test; they sum to 1
     data.missing_rate = 0.2  # share of a built graph's literals masked (never of a folder's); 0 masks none
     data.negatives_per_pair = 5  # nearest known-false tails a (head, relation) in a built graph; 0: none
+    data.synthetic_entities = 1000  # N of data.table "synthetic" (data/synthetic.py), >= 2
+    data.synthetic_fields = 6  # M, numeric fields, whose kinds take turns
+    data.synthetic_relations = 8  # R; the first M compare a field each, the others mixes of two fields
+    data.synthetic_triples = 20_000  # facts over all splits; a relation has at most its ordered pairs
+    data.synthetic_kinds = ("continuous", "discrete", "skewed")  # some of these, in the fields' order
+    data.synthetic_levels = 10  # different values of a discrete field; 1: a constant
+    data.values = "true"  # control experiments: "shuffled", "zeroed" or "removed" values (data/controls.py)
     data.normalize = "minmax"  # value scale: "minmax", "quantile", "zscore" or "none"
     return data
 

@@ -15,10 +15,13 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.errors import UserError
 
-MODEL_NAMES = ("numcoke",)
-TABLE_NAMES = ("cars", "spotify", "credit", "us_cities")
+MODEL_NAMES = ("numcoke", "rakge", "literale", "transe")
+TABLE_NAMES = ("cars", "spotify", "credit", "us_cities", "fb15k_237", "synthetic")
+SYNTHETIC_KINDS = ("continuous", "discrete", "skewed")
 OPERATORS = ("product", "difference", "concatenation", "mlp")
+EXTENSIONS_OF_NUMCOKE = ("score.numeric_order", "train.entity_dropout")  # off where false or 0
 
+LARGEST_SYNTHETIC = 10**9  # values of 8 bytes
 LARGEST_SEED = 2**32 - 1  # jax.random.key takes 32 bits: a larger seed would equal a smaller one
 SPLIT_TOLERANCE = 1e-6  # shares written with a few digits, such as three times 0.333333, are accepted
 SHOWN_VALUE_LENGTH = 80  # characters of a user's value in a message
@@ -139,6 +142,13 @@ RULES: dict[str, Rule] = {
     "data.split": Rule("shares", 0.0, 1.0, length=3),
     "data.missing_rate": _number(0.0, 1.0),
     "data.negatives_per_pair": _integer(0, 100_000),
+    "data.synthetic_entities": _integer(2, 10**8),
+    "data.synthetic_fields": _integer(1, 100_000),
+    "data.synthetic_relations": _integer(1, 100_000),
+    "data.synthetic_triples": _integer(1, 10**9),
+    "data.synthetic_kinds": Rule("choices", choices=SYNTHETIC_KINDS),
+    "data.synthetic_levels": _integer(1, 10**9),
+    "data.values": _choice("true", "shuffled", "zeroed", "removed"),
     "data.normalize": _choice("minmax", "quantile", "zscore", "none"),
     "numeric.share_transform": _BOOL,
     "numeric.missing": _choice("embedding", "zero"),
@@ -277,6 +287,22 @@ def check_combinations(config: ConfigDict) -> None:
         raise UserError(
             f"data.split={printable(data.split)} leaves no training triples: the first share must be above 0"
         )
+    cells = data.synthetic_entities * max(data.synthetic_fields, data.synthetic_relations)
+    if data.table == "synthetic" and cells > LARGEST_SYNTHETIC:
+        raise UserError(
+            f"data.synthetic_entities={data.synthetic_entities} times data.synthetic_fields="
+            f"{data.synthetic_fields} or data.synthetic_relations={data.synthetic_relations} is {cells}, "
+            f"must be at most {LARGEST_SYNTHETIC}: the values have to fit in memory"
+        )
+    for key in EXTENSIONS_OF_NUMCOKE:
+        section, _, name = key.partition(".")
+        value = config[section][name]
+        if value and model.name != "numcoke":
+            off = type(value)(0)
+            raise UserError(
+                f"{key}={value} has no effect with model.name={model.name}, which lacks this extension: "
+                f"set {key}={off}"
+            )
     if train.weight_decay and train.optimizer != "adamw":
         raise UserError(
             f"train.weight_decay={train.weight_decay:g} has no effect with "

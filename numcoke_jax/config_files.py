@@ -15,6 +15,7 @@ from ml_collections import ConfigDict
 from numcoke_jax.config_checks import LONGEST_REASON, RULES, check_keys, flatten, printable, shown_path
 from numcoke_jax.errors import UserError
 from numcoke_jax.presets import apply_preset
+from numcoke_jax.report import read_json
 
 
 def load_config(path: str) -> ConfigDict:
@@ -42,6 +43,25 @@ def load_config(path: str) -> ConfigDict:
             apply_preset(config, preset)
     except UserError as error:
         raise UserError(f"{shown_path(path)}: {error}") from error
+    return canonical_config(config)
+
+
+def stored_config(path: Path) -> ConfigDict:
+    """The config that a run wrote to its config.json.
+
+    Raises:
+      UserError: the file is missing or damaged, or its keys are not those of this version.
+    """
+    nested: dict[str, Any] = {}
+    for key, value in read_json(path).items():
+        section, _, name = key.rpartition(".")
+        value = tuple(value) if isinstance(value, list) else value
+        (nested.setdefault(section, {}) if section else nested)[name] = value
+    config = ConfigDict(nested)
+    try:
+        check_keys(config)
+    except UserError as error:
+        raise UserError(f"{shown_path(str(path))}: {error}") from error
     return canonical_config(config)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float, Int
 
 from numcoke_jax.graph import NumericGraph
 from numcoke_jax.models.interface import KnowledgeModel
@@ -32,11 +32,11 @@ class Evaluator:
     ) -> None:
         self._graph = graph
         self._literals = literals
-        self._chunk = min(chunk, graph.num_entities)
+        self.chunk = min(chunk, graph.num_entities)
         self._all_facts = selection_filter(graph, "all")
         self._selection = selection_filter(graph, selection)
-        self._encode = jax.jit(functools.partial(_encode, model))
-        self._score = jax.jit(functools.partial(_score, model))
+        self._jitted_encode = jax.jit(functools.partial(_encode, model))
+        self._jitted_score = jax.jit(functools.partial(_score, model))
 
     def __call__(self, params: Any, split: str) -> Metrics:
         """Metrics of `split` ("valid" or "test") for the report, filtered by the facts of all splits.
@@ -50,14 +50,22 @@ class Evaluator:
         """Validation metrics that choose the model and stop the training; same errors."""
         return self._rank(params, "valid", self._selection)
 
+    def encode(self, params: Any, relation: int) -> Any:
+        """What scoring under `relation` needs: the model's encoding of all N entities."""
+        return self._jitted_encode(params, self._literals, jnp.asarray([relation], jnp.int32))
+
+    def score(self, params: Any, encoded: Any, heads: Int[Array, " H"]) -> Float[Array, "H N"]:
+        """Logits of every entity as tail of each head; compiled once a number of heads."""
+        return self._jitted_score(params, encoded, heads)
+
     def _rank(self, params: Any, split: str, known: KnownTails) -> Metrics:
         return evaluate(
-            lambda relation: self._encode(params, self._literals, jnp.asarray([relation], jnp.int32)),
-            lambda encoded, heads: self._score(params, encoded, heads),
+            functools.partial(self.encode, params),
+            functools.partial(self.score, params),
             self._graph.split(split),
             known,
             self._graph.num_entities,
-            self._chunk,
+            self.chunk,
         )
 
 

@@ -9,6 +9,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax import prng
 from numcoke_jax.batches import Batch, TrainBatches
+from numcoke_jax.data.controls import controlled_values
 from numcoke_jax.data.load import LoadedGraph, load_graph
 from numcoke_jax.evaluation import Evaluator
 from numcoke_jax.graph import NumericGraph
@@ -61,7 +62,10 @@ class Run:
 def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
     """Load the data of a checked config (unless given), build model, optimiser and compiled functions."""
     loaded = loaded or load_graph(config.data)
-    graph = loaded.graph
+    graph = controlled_values(loaded.graph, config.data.values, seed=config.data.seed)
+    if graph is not loaded.graph:
+        notice = f"control experiment: the values are {config.data.values}"
+        loaded = dataclasses.replace(loaded, graph=graph, notices=[*loaded.notices, notice])
     scale = LiteralScale.fit(graph, config.data.normalize)
     literals = scale.literals(graph.values, graph.observed)
     train = config.train

@@ -103,7 +103,7 @@ def evaluate_only(config: ConfigDict, workdir: str | pathlib.Path, console: Cons
         with Checkpoints(workdir / "checkpoints", newest=config.checkpoint.keep) as checkpoints:
             if not checkpoints.steps():
                 raise UserError(f"--workdir={workdir}: no complete checkpoint to evaluate; train there first")
-            _, progress = _restore(run, checkpoints, checkpoints.steps()[-1])
+            _, progress = restore(run, checkpoints, checkpoints.steps()[-1])
             return _report(run, progress, checkpoints, workdir, console)
 
 
@@ -216,7 +216,7 @@ def _start(run: Run, checkpoints: Checkpoints, console: Console) -> tuple[TrainS
     """The newest checkpoint's state and progress, or fresh ones."""
     if not checkpoints.steps():
         return run.fresh_state(), Progress(graph_hash(run.graph))
-    state, progress = _restore(run, checkpoints, checkpoints.steps()[-1])
+    state, progress = restore(run, checkpoints, checkpoints.steps()[-1])
     step = int(state.step)
     if step >= run.total_steps or progress.stopped:
         console.note(f"the run is complete at step {step}: nothing to train")
@@ -225,7 +225,7 @@ def _start(run: Run, checkpoints: Checkpoints, console: Console) -> tuple[TrainS
     return state, progress
 
 
-def _restore(run: Run, checkpoints: Checkpoints, step: int) -> tuple[TrainState, Progress]:
+def restore(run: Run, checkpoints: Checkpoints, step: int) -> tuple[TrainState, Progress]:
     """State and progress of a checkpoint.
 
     Raises:
@@ -246,7 +246,7 @@ def _report(
     run: Run, progress: Progress, checkpoints: Checkpoints, workdir: pathlib.Path, console: Console
 ) -> dict[str, Any]:
     """Rank both held-out splits with the best checkpoint, show and write the report."""
-    state, _ = _restore(run, checkpoints, progress.patience.best_step)
+    state, _ = restore(run, checkpoints, progress.patience.best_step)
     ranks = {split: run.evaluate(state.params, split) for split in ("valid", "test")}
     report = build_report(
         seed=run.config.seed,

@@ -1,0 +1,129 @@
+"""Share of held-out pairs that a model puts in the right order, by the gap between their values.
+
+A fact (h, r, t) of a strict order is in the right order if the model scores (h, r, t) above (t, r, h); a
+tie counts half.  The gap of a pair is the difference of the positions (quantiles) of both values in the
+field that the relation compares; it is known where both are observed.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from numcoke_jax.graph import HEAD, RELATION, TAIL, NumericGraph
+
+GAP_QUARTERS = 4
+RELATION_SUFFIX = "_comp"  # "weight_comp" compares the field "weight"
+
+
+@dataclasses.dataclass(frozen=True)
+class PairOrders:
+    """One entry a fact, in the facts' order.
+
+    Attributes:
+      model: float64 [n], 1 right, 0 wrong, 1/2 tied.
+      rule: float64 [n], the rule "compare the raw values": 1/2 where one is missing.
+      observed: int64 [n], how many of both values are observed.
+      gap: float64 [n], difference of positions in [0, 1]; NaN unless both are observed.
+    """
+
+    model: np.ndarray
+    rule: np.ndarray
+    observed: np.ndarray
+    gap: np.ndarray
+
+
+def field_of_relation(graph: NumericGraph, relation: int) -> int | None:
+    """The field that a relation compares by its name, or None."""
+    name = graph.vocabulary.relations[relation].removesuffix(RELATION_SUFFIX)
+    return graph.vocabulary.fields.index(name) if name in graph.vocabulary.fields else None
+
+
+def pair_orders(
+    graph: NumericGraph,
+    facts: np.ndarray,
+    positions: np.ndarray,
+    encode_fn: Callable[[int], Any],
+    score_fn: Callable[[Any, Array], Array],
+    chunk: int,
+) -> PairOrders:
+    """Score every fact and its reverse.
+
+    Args:
+      graph: values and names; relations are named after the field they compare ("weight_comp").
+      facts: int32 [n, 3] held-out facts.
+      positions: float [N, M] quantiles of the observed values.
+      encode_fn: relation id -> what `score_fn` needs of it.
+      score_fn: (encoded, heads int32 [chunk]) -> scores [chunk, N].
+      chunk: heads scored at once.
+    """
+    count = len(facts)
+    orders = PairOrders(
+        model=np.empty(count),
+        rule=np.full(count, 0.5),
+        observed=np.zeros(count, int),
+        gap=np.full(count, np.nan),
+    )
+    for relation in np.unique(facts[:, RELATION]):
+        rows = np.flatnonzero(facts[:, RELATION] == relation)
+        heads, tails = facts[rows, HEAD], facts[rows, TAIL]
+        forward, backward = _both_scores(encode_fn(int(relation)), score_fn, heads, tails, chunk)
+        orders.model[rows] = (forward > backward) + (forward == backward) / 2.0
+        field = field_of_relation(graph, int(relation))
+        if field is None:
+            continue
+        known = graph.observed[:, field]
+        orders.observed[rows] = known[heads].astype(int) + known[tails]
+        both = known[heads] & known[tails]
+        values, places = graph.values[:, field], positions[:, field]
+        right = (values[heads] > values[tails]) + (values[heads] == values[tails]) / 2.0
+        orders.rule[rows] = np.where(both, right, 0.5)
+        orders.gap[rows] = np.where(both, np.abs(places[heads] - places[tails]), np.nan)
+    return orders
+
+
+def summary(orders: PairOrders) -> list[dict[str, Any]]:
+    """Rows of a table: all pairs, by number of observed values, by quarter of the gap (narrowest first)."""
+    groups = {"all pairs": np.ones(len(orders.model), bool)}
+    groups |= {
+        f"{name} observed": orders.observed == number
+        for number, name in ((2, "both values"), (1, "one value"), (0, "no value"))
+    }
+    known = ~np.isnan(orders.gap)
+    if known.any():
+        edges = np.quantile(orders.gap[known], np.linspace(0, 1, GAP_QUARTERS + 1))
+        quarter = np.clip(np.searchsorted(edges, orders.gap, side="left") - 1, 0, GAP_QUARTERS - 1)
+        for place in range(GAP_QUARTERS):
+            bounds = f"{edges[place]:.3f} to {edges[place + 1]:.3f}"
+            name = f"both observed, gap quarter {place + 1}: {bounds}"
+            groups[name] = known & (quarter == place)
+    return [
+        {
+            "pairs": name,
+            "count": int(members.sum()),
+            "model": float(orders.model[members].mean()) if members.any() else None,
+            "raw values": float(orders.rule[members].mean()) if members.any() else None,
+        }
+        for name, members in groups.items()
+    ]
+
+
+def _both_scores(
+    encoded: Any, score_fn: Callable[[Any, Array], Array], heads: np.ndarray, tails: np.ndarray, chunk: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of (h, r, t) and of (t, r, h) for every pair, float32 [n] each."""
+    forward, backward = np.empty(len(heads), np.float32), np.empty(len(heads), np.float32)
+    entities = np.unique(np.concatenate([heads, tails]))
+    for begin in range(0, len(entities), chunk):
+        block = entities[begin : begin + chunk]
+        padded = np.resize(block, chunk).astype(np.int32)
+        scores = np.asarray(score_fn(encoded, jnp.asarray(padded)))
+        row = np.full(entities.max() + 1, -1)
+        row[block] = np.arange(len(block))
+        for scored, column, into in ((heads, tails, forward), (tails, heads, backward)):
+            mine = row[scored] >= 0
+            into[mine] = scores[row[scored[mine]], column[mine]]
+    return forward, backward
