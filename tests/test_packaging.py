@@ -264,7 +264,7 @@ LOCAL_PATH = re.compile(rb"(?<![\w.~*)\]}])/(?:home|root|work|Users|mnt|scratch)
 
 
 def test_local_paths_are_recognised():
-    assert LOCAL_PATH.search(b'open("' + b"/ho" + b'me/someone/data.csv")')
+    assert LOCAL_PATH.search(b'open("' + b"/ho" + b'me/mary/data.csv")')
     assert not LOCAL_PATH.search(b"/home/someone/data.csv")
     assert not LOCAL_PATH.search(b"https://example.org/home/page and ../work/notes")
 
