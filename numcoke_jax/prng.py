@@ -17,6 +17,7 @@ STREAMS = (
     "beta",  # mixing coefficients of the contrastive negatives
     "sampling",  # random instead of top-k contrastive samples
     "entity_dropout",  # entities that a step sees as unknown
+    "member_weights",  # weights of the contrastive positives and negatives in RAKGE's means
 )
 
 

@@ -1,7 +1,6 @@
 """The training loss of a model: L = L_BCE + lambda L_CL (paper, "Loss Function")."""
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ from numcoke_jax import prng
 from numcoke_jax.batches import Batch
 from numcoke_jax.losses.binary_cross_entropy import binary_cross_entropy, smoothed_targets
 from numcoke_jax.losses.contrastive import ContrastiveSettings, ordinal_contrastive_loss
+from numcoke_jax.losses.rakge_contrastive import rakge_contrastive_loss
 from numcoke_jax.models.interface import KnowledgeModel
 from numcoke_jax.models.numeric_embedding import Literals
 
@@ -61,24 +61,43 @@ class Objective:
 
 def create_objective(config: ConfigDict) -> Objective:
     """The objective that `config` describes for `config.model.name`."""
-    contrastive = None
-    if config.model.name == "numcoke" and config.okcl.weight:
-        settings = {name: value for name, value in config.okcl.items() if name != "weight"}
-        contrastive = functools.partial(
-            _ordinal_term, settings=ContrastiveSettings(norm=config.score.norm, **settings)
-        )
+    create_term = CONTRASTIVE_TERMS.get(config.model.name)
+    weight = config.okcl.weight if create_term else 0.0
     return Objective(
         label_smoothing=config.train.label_smoothing,
-        contrastive=contrastive,
-        contrastive_weight=config.okcl.weight if contrastive else 0.0,
+        contrastive=create_term(config) if create_term and weight else None,
+        contrastive_weight=weight,
     )
 
 
-def _ordinal_term(
-    encoded: Any, logits: Array, batch: Batch, *, settings: ContrastiveSettings, key: Key[Array, ""]
-) -> SumAndCount:
-    del logits  # the term works on the encodings alone
-    return ordinal_contrastive_loss(encoded.entities, encoded.relations, batch, settings=settings, key=key)
+def _ordinal_term(config: ConfigDict) -> ContrastiveTerm:
+    switches = {name: value for name, value in config.okcl.items() if name != "weight"}
+    settings = ContrastiveSettings(norm=config.score.norm, **switches)
+
+    def term(encoded: Any, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
+        del logits  # the term works on the encodings alone
+        return ordinal_contrastive_loss(
+            encoded.entities, encoded.relations, batch, settings=settings, key=key
+        )
+
+    return term
+
+
+def _rakge_term(config: ConfigDict) -> ContrastiveTerm:
+    norm = config.score.norm
+
+    def term(encoded: Any, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
+        vectors = (encoded.dropped.heads, encoded.dropped.tails, encoded.relations)
+        return rakge_contrastive_loss(*vectors, logits, batch, norm=norm, key=key)
+
+    return term
+
+
+# The contrastive term of the models that have one; its weight is `okcl.weight`.
+CONTRASTIVE_TERMS: dict[str, Callable[[ConfigDict], ContrastiveTerm]] = {
+    "numcoke": _ordinal_term,
+    "rakge": _rakge_term,
+}
 
 
 def _mean(total: Float[Array, ""], count: Float[Array, ""]) -> Float[Array, ""]:

@@ -4,11 +4,14 @@ from collections.abc import Callable
 
 from ml_collections import ConfigDict
 
-from numcoke_jax.models import numcoke
+from numcoke_jax.models import literale, numcoke, rakge, transe
 from numcoke_jax.models.interface import GraphSizes, KnowledgeModel
 
 MODELS: dict[str, Callable[[ConfigDict, GraphSizes], KnowledgeModel]] = {
     "numcoke": numcoke.from_config,
+    "rakge": rakge.from_config,
+    "literale": literale.from_config,
+    "transe": transe.from_config,
 }
 
 

@@ -1,0 +1,82 @@
+"""TransE in 1-vs-all form, without any numbers: the baseline that shows what the facts alone give.
+
+Source: Bordes et al., "Translating Embeddings for Modeling Multi-relational Data", NeurIPS 2013, in the form
+in which the public code of RAKGE (KDD 2023) compares with it: margin 9, L1, embeddings d, dropout 0.7 on the
+entity table, binary cross-entropy over all entities instead of sampled negatives.
+
+    e~_i  = dropout(e_i)                     one mask a step: an entity is the same vector as head and tail
+    score = epsilon - ||e~_h + r - e~_t||_p  p = 1 or 2
+
+That code also subtracts one learned vector from every entity; it cancels in e_h + r - e_t and is left out.
+"""
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+from ml_collections import ConfigDict
+
+from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.models.numeric_embedding import Literals
+from numcoke_jax.models.score import EncodedEntities, TranslationOrderScore
+
+
+class TransE(nn.Module):
+    """Scores heads against one table of N vectors, the same under every relation.
+
+    Attributes:
+      sizes: N and R; the fields are not looked at.
+      dim: d.
+      dropout: share of the entity table's entries dropped in training; heads and tails share the mask.
+      score_term: the translation term; without order term and without dropout of its own.
+    """
+
+    sizes: GraphSizes
+    dim: int
+    dropout: float
+    score_term: TranslationOrderScore
+
+    def setup(self) -> None:
+        vectors = nn.initializers.xavier_normal()
+        self.entity_embedding = self.param("entity_embedding", vectors, (self.sizes.entities, self.dim))
+        self.relation_embedding = self.param("relation_embedding", vectors, (self.sizes.relations, self.dim))
+        self.table_dropout = nn.Dropout(self.dropout, rng_collection="dropout")
+
+    def __call__(
+        self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
+    ) -> tuple[Float[Array, "S H N"], EncodedEntities]:
+        """Logits of every entity as tail of each (head, relation), and the vectors they come from."""
+        encoded = self.encode(relations, literals, train=train)
+        return self.score(encoded, heads, train=train), encoded
+
+    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> EncodedEntities:
+        """The entity table, dropped in training, once a relation slot."""
+        del literals  # part of the interface only
+        entities = self.table_dropout(self.entity_embedding, deterministic=not train)
+        return EncodedEntities(
+            entities=jnp.broadcast_to(entities, (relations.shape[0], *entities.shape)),
+            relations=self.relation_embedding[relations],
+            projected=None,
+        )
+
+    def score(
+        self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool
+    ) -> Float[Array, "S H N"]:
+        """Logits [S, H, N]; rank these, never their sigmoid."""
+        return self.score_term(encoded, heads, train=train)
+
+
+def from_config(config: ConfigDict, sizes: GraphSizes) -> TransE:
+    """The model of `model.dim` and `score.{norm,margin,dropout}`; no other key of a model has an effect."""
+    return TransE(
+        sizes=sizes,
+        dim=config.model.dim,
+        dropout=config.score.dropout,
+        score_term=TranslationOrderScore(
+            num_relations=sizes.relations,
+            dim=config.model.dim,
+            norm=config.score.norm,
+            margin=config.score.margin,
+            order="none",
+            dropout=0.0,
+        ),
+    )
