@@ -13,6 +13,7 @@ from numcoke_jax.config import default_config
 from numcoke_jax.models import create_model
 from numcoke_jax.models.interface import GraphSizes, KnowledgeModel
 from numcoke_jax.models.numeric_embedding import Literals
+from numcoke_jax.models.numeric_order import NumericOrder
 
 SIZES = GraphSizes(entities=5, relations=2, fields=3)
 
@@ -100,6 +101,7 @@ def model_and_parameters(config: ConfigDict, sizes: GraphSizes = SIZES) -> tuple
     model = create_model(config, sizes)
     one = jnp.zeros((1,), jnp.int32)
     parameters = parameters_of(model, one, one[:, None], literals(sizes), train=False)
-    if "numeric_order" in parameters:  # multiplied by 50 before its softmax
-        parameters["numeric_order"]["field_weight"] = parameters["numeric_order"]["field_weight"] / 50.0
+    if "numeric_order" in parameters:  # of ordinary size after its factor, or the softmax is all or nothing
+        term = parameters["numeric_order"]
+        term["field_weight"] = term["field_weight"] / NumericOrder.sharpness
     return model, parameters
