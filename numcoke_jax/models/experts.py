@@ -57,7 +57,8 @@ class MixtureOfExperts(nn.Module):
         self, perspectives: Float[Array, "N K d"], relations: Int[Array, " S"], *, train: bool
     ) -> Float[Array, "S N K"]:
         """F_k, the experts' weights; they sum to 1 over K."""
-        logits = nn.Dense(1, name="gate_logit")(perspectives)[..., 0]  # U(H_k)
+        # U(H_k), without a bias: the same for all experts, it would cancel in their softmax.
+        logits = nn.Dense(1, use_bias=False, name="gate_logit")(perspectives)[..., 0]
         temperature = self.param("relation_temperature", nn.initializers.zeros_init(), (self.num_relations,))
         scale = nn.softplus(nn.Dense(1, name="noise_scale")(perspectives)[..., 0])  # softplus(U'(H_k))
         logits = jnp.broadcast_to(logits, (relations.shape[0], *logits.shape))
