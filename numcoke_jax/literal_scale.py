@@ -44,6 +44,8 @@ class LiteralScale:
         return {"values": self.values.to_json(), "positions": self.positions.to_json()}
 
     @classmethod
-    def from_json(cls, stored: dict[str, Any]) -> "LiteralScale":
+    def from_json(cls, stored: Any) -> "LiteralScale":
         """The scale that `to_json` wrote; ValueError for anything else."""
-        return cls(*(Normalizer.from_json(stored[name]) for name in ("values", "positions")))
+        if not isinstance(stored, dict) or set(stored) != {"values", "positions"}:
+            raise ValueError(f"not a stored literal scale: {str(stored)[:80]}")
+        return cls(**{name: Normalizer.from_json(scale) for name, scale in stored.items()})
