@@ -1,0 +1,171 @@
+"""The numeric order term: its equations by loops and by hand, and what it may and may not depend on."""
+
+import dataclasses
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from numcoke_jax.models.numeric_embedding import Literals
+from numcoke_jax.models.numeric_order import NumericOrder, RelationPositions, order_logits
+from tests import examples
+from tests.oracles import numeric_order as oracle
+
+MODULE = NumericOrder(num_relations=2)
+RELATIONS = jnp.array([1, 0], jnp.int32)
+EVERY_HEAD = jnp.broadcast_to(jnp.arange(5, dtype=jnp.int32), (2, 5))
+
+
+def features() -> jax.Array:
+    return examples.normal(5, 4, seed=3)
+
+
+def parameters() -> dict:
+    found = examples.parameters_of(MODULE, features(), examples.literals(), RELATIONS)
+    return found | {"field_weight": found["field_weight"] / MODULE.sharpness}
+
+
+@functools.cache
+def compiled_positions() -> Any:
+    return examples.compiled(functools.partial(examples.apply, MODULE))
+
+
+def positions(
+    weights: dict, literals: Literals | None = None, vectors: jax.Array | None = None
+) -> RelationPositions:
+    """Of the 5 example entities under relations 1 and 0."""
+    literals = examples.literals() if literals is None else literals
+    vectors = features() if vectors is None else vectors
+    return compiled_positions()(weights, vectors, literals, RELATIONS)
+
+
+def all_logits(found: RelationPositions) -> np.ndarray:
+    """[S, N, N]: every entity as head, every entity as tail."""
+    return np.asarray(order_logits(found, EVERY_HEAD))
+
+
+def test_positions_and_logits_equal_the_loops() -> None:
+    with jax.enable_x64(True):
+        weights, literals = parameters(), examples.literals()
+        found = positions(weights)
+        logits = all_logits(found)
+        exact, vectors = examples.float64(weights), np.asarray(features(), np.float64)
+        for s, relation in enumerate([1, 0]):
+            for head in range(5):
+                z, k = oracle.position_and_certainty(exact, vectors[head], literals, head, relation)
+                np.testing.assert_allclose(found.position[s, head], z, rtol=1e-12)
+                np.testing.assert_allclose(found.certainty[s, head], k, rtol=1e-12)
+                for tail in range(5):
+                    expected = oracle.term(exact, vectors, literals, relation, head, tail)
+                    np.testing.assert_allclose(logits[s, head, tail], expected, rtol=1e-10, atol=1e-14)
+
+
+def literals_of(cells: list[list[float | None]]) -> Literals:
+    """Positions of observed cells; None is a missing one, 99 is stored there."""
+    values = jnp.array([[99.0 if cell is None else cell for cell in row] for row in cells], jnp.float32)
+    observed = jnp.array([[cell is not None for cell in row] for row in cells])
+    return Literals(values=values, observed=observed, positions=values)
+
+
+def test_initial_parameters_by_hand() -> None:
+    """w = 0: both fields weigh 1/2.  s = 10, softplus(1) = ln(1 + e) = 1.313262.
+
+    z_0 = (.8 + .4) / 2 = .6 and z_1 = (.2 + .6) / 2 = .4; both are certain, so the logit of (0, 1) is
+    1.313262 tanh(10 * .2) = 1.313262 * .964028 = 1.266021.
+    Of entity 2 half is missing: k_2 = 1/2 + 1/2 * 1/2 = .75.  With features of 0 the missing position is
+    sigmoid(0) = .5, so z_2 = (.3 + .5) / 2 = .4 and (0, 2) gets 1.313262 tanh(10 * .75 * .2)
+    = 1.313262 * .905148 = 1.188697.
+    """
+    literals = literals_of([[0.8, 0.4], [0.2, 0.6], [0.3, None]])
+    module, nothing = NumericOrder(num_relations=1), jnp.zeros((3, 4), jnp.float32)
+    relation = jnp.array([0], jnp.int32)
+    found, _ = examples.compiled(module.init_with_output)(jax.random.key(0), nothing, literals, relation)
+    np.testing.assert_allclose(found.position, [[0.6, 0.4, 0.4]], rtol=1e-6)
+    np.testing.assert_allclose(found.certainty, [[1.0, 1.0, 0.75]], rtol=1e-6)
+    logits = order_logits(found, jnp.array([[0]], jnp.int32))
+    np.testing.assert_allclose(logits, [[[0.0, 1.266021, 1.188697]]], rtol=1e-5)
+
+
+def test_field_weights_by_hand() -> None:
+    """Softmax of (ln 3, 0, 0) is (3, 1, 1) / 5: read off entities with a single position of 1."""
+    literals = literals_of([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 1.0, 1.0], [0.0] * 3])
+    weights = parameters()
+    weights["field_weight"] = jnp.array([[0.0, 0.0, 0.0], [math.log(3.0), 0.0, 0.0]]) / MODULE.sharpness
+    found = positions(weights, literals)
+    np.testing.assert_allclose(found.position[0], [0.6, 0.2, 0.2, 1.0, 0.0], rtol=1e-6)
+    np.testing.assert_allclose(found.position[1], [1 / 3, 1 / 3, 1 / 3, 1.0, 0.0], rtol=1e-6)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.floats(-3, 3, width=32), min_size=6, max_size=6))
+def test_field_weights_sum_to_one(logits: list[float]) -> None:
+    """An entity that is at 1 in every field is at 1, however large the weights are."""
+    weights = parameters() | {"field_weight": jnp.array(logits, jnp.float32).reshape(2, 3)}
+    ones = literals_of([[1.0] * 3] * 5)
+    found = positions(weights, ones)
+    np.testing.assert_allclose(found.position, 1.0, rtol=1e-5)
+    np.testing.assert_allclose(found.certainty, 1.0, rtol=1e-5)
+
+
+def test_a_known_position_is_certain_and_a_guessed_one_as_certain_as_was_learned() -> None:
+    """One field, (R,) shares: sigmoid(0) = 1/2 under relation 0, sigmoid(ln 3) = 3/4 under relation 1."""
+    weights = parameters() | {"missing_certainty": jnp.array([0.0, math.log(3.0)])}
+    literals = literals_of([[0.1] * 3, [None] * 3, [0.7] * 3, [None] * 3, [0.9] * 3])
+    found = positions(weights, literals)
+    np.testing.assert_allclose(found.certainty[0], [1.0, 0.75, 1.0, 0.75, 1.0], rtol=1e-6)
+    np.testing.assert_allclose(found.certainty[1], [1.0, 0.5, 1.0, 0.5, 1.0], rtol=1e-6)
+
+
+def test_order_is_antisymmetric_and_bounded_by_its_weight() -> None:
+    weights = parameters()
+    logits = all_logits(positions(weights))
+    np.testing.assert_allclose(logits, -logits.swapaxes(1, 2), rtol=1e-6)
+    bound = np.log1p(np.exp(np.asarray(weights["weight"])))[np.asarray(RELATIONS)]
+    assert (np.abs(logits) < bound[:, None, None]).all()
+    assert np.abs(logits).max() > 0.05
+
+
+def test_a_higher_position_never_scores_lower() -> None:
+    """Among certain entities a head beats exactly the tails that stand below it."""
+    literals = literals_of([[0.2] * 3, [0.9] * 3, [0.5] * 3, [0.5] * 3, [0.1] * 3])
+    found = all_logits(positions(parameters(), literals))
+    place = np.array([0.2, 0.9, 0.5, 0.5, 0.1])
+    np.testing.assert_array_equal(np.sign(found), np.broadcast_to(np.sign(place[:, None] - place), (2, 5, 5)))
+
+
+def test_missing_positions_come_from_the_entitys_own_embedding_alone() -> None:
+    weights, literals = parameters(), examples.literals()
+    expected = positions(weights)
+    missing = ~np.asarray(literals.observed)
+    assert literals.positions is not None
+    junk = dataclasses.replace(
+        literals,
+        values=literals.values + 7.0,  # the term does not look at values at all
+        positions=jnp.where(literals.observed, literals.positions, 99.0),
+    )
+    found = positions(weights, junk)
+    np.testing.assert_array_equal(found.position, expected.position)
+    np.testing.assert_array_equal(found.certainty, expected.certainty)
+
+    other_vectors = positions(weights, vectors=features() + 1.0)
+    np.testing.assert_array_equal(other_vectors.certainty, expected.certainty)
+    moved = np.asarray(other_vectors.position != expected.position)
+    np.testing.assert_array_equal(moved, np.broadcast_to(missing.any(axis=1), moved.shape))
+
+    row = int(np.argmax(missing.any(axis=1)))
+    one_vector = positions(weights, vectors=features().at[row].add(1.0))
+    moved = np.asarray(one_vector.position != expected.position)
+    np.testing.assert_array_equal(moved, np.broadcast_to(np.arange(5) == row, moved.shape))
+
+
+def test_positions_are_needed() -> None:
+    literals = dataclasses.replace(examples.literals(), positions=None)
+    message = r"the numeric order term needs literals\.positions: the values' quantiles"
+    with pytest.raises(ValueError, match=message):
+        MODULE.init(jax.random.key(0), features(), literals, RELATIONS)
