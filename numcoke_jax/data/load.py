@@ -1,4 +1,8 @@
-"""config.data -> graph: a folder in text layout, or a comparative graph built from a raw table."""
+"""config.data -> graph: a folder in text layout, or a data set by name.
+
+The names are those of the raw tables that a comparative graph is built from (`tables.TABLES`), and of two
+graphs: "fb15k_237" (fb15k.py) and "synthetic" (synthetic.py).
+"""
 
 import dataclasses
 from collections.abc import Sequence
@@ -10,10 +14,16 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.comparisons import Comparisons, ComparisonSettings, compare
 from numcoke_jax.data.encode import GraphReport, encode_graph
+from numcoke_jax.data.fb15k import load_fb15k_237
 from numcoke_jax.data.folder import read_folder
+from numcoke_jax.data.rdf import is_rdf_name
 from numcoke_jax.data.sources import known_table
+from numcoke_jax.data.synthetic import SyntheticSettings, synthetic_graph
 from numcoke_jax.data.tables import EntityTable, table_spec
+from numcoke_jax.errors import UserError
 from numcoke_jax.graph import NumericGraph
+
+SYNTHETIC_PREFIX = "synthetic_"  # of the keys that only a synthetic graph has
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,19 +38,43 @@ class LoadedGraph:
 def load_graph(data_config: ConfigDict) -> LoadedGraph:
     """The graph that config.data describes.
 
-    `data_config.path` names a folder in text layout; if it is "", the raw table `data_config.table` is
-    compared by the other keys.  The same config gives the same graph, bit for bit.
+    `data_config.path` names a folder in text layout; if it is "", the data set `data_config.table` is
+    taken: a raw table is compared by the other keys.  The same config gives the same graph, bit for bit.
 
     Raises:
-      UserError: the folder or table is missing or malformed, or a key has a value that it cannot have.
+      UserError: the folder or data set is missing or malformed, or a key has a value that it cannot have.
     """
     if data_config.path:
-        graph, report = read_folder(data_config.path)
-        return LoadedGraph(graph, report.notices(), Path(data_config.path).resolve().name)
+        return load_folder(data_config.path)
+    if data_config.table == "fb15k_237":
+        return LoadedGraph(*load_fb15k_237(data_config.dir), data_config.table)
+    if data_config.table == "synthetic":
+        return LoadedGraph(*synthetic_graph(synthetic_settings(data_config)), data_config.table)
     settings = comparison_settings(data_config)
     table = known_table(data_config.table, data_config.dir)
     relations = tuple(data_config.relations) or table_spec(data_config.table).relations
     return build_graph(table, relations, settings)
+
+
+def load_folder(path: str) -> LoadedGraph:
+    """The graph of a folder, or of a zip archive of one, in text layout; raises UserError for others."""
+    if is_rdf_name(path):
+        raise UserError(
+            f"data.path: {path} is RDF, which has no splits; write a folder once, with "
+            f"python -m numcoke_jax.data.rdf {path} --out=DIR, and give that"
+        )
+    graph, report = read_folder(path)
+    return LoadedGraph(graph, report.notices(), Path(path).resolve().name)
+
+
+def synthetic_settings(data_config: ConfigDict) -> SyntheticSettings:
+    """The keys of config.data that decide on a synthetic graph."""
+    names = [field.name for field in dataclasses.fields(SyntheticSettings)]
+    own = {name: f"{SYNTHETIC_PREFIX}{name}" for name in names}
+    values = {name: data_config[key if key in data_config else name] for name, key in own.items()}
+    values["split"] = tuple(float(share) for share in data_config.split)
+    values["missing_rate"] = float(data_config.missing_rate)
+    return SyntheticSettings(**values)
 
 
 def comparison_settings(data_config: ConfigDict) -> ComparisonSettings:
