@@ -3,15 +3,25 @@
 import collections
 import dataclasses
 import functools
+import pickle
+import zipfile
 from typing import Any
 
 import numpy as np
 import pytest
 
 from numcoke_jax.config import default_config
+from numcoke_jax.config_checks import TABLE_NAMES
 from numcoke_jax.data.comparisons import ComparisonSettings, compare, nearest_negatives
-from numcoke_jax.data.load import build_graph, comparison_settings, encode_comparisons, load_graph
+from numcoke_jax.data.load import (
+    build_graph,
+    comparison_settings,
+    encode_comparisons,
+    load_graph,
+    synthetic_settings,
+)
 from numcoke_jax.data.sources import known_table
+from numcoke_jax.data.synthetic import SyntheticSettings, synthetic_graph
 from numcoke_jax.data.tables import TABLES, EntityTable
 from numcoke_jax.errors import UserError
 
@@ -157,6 +167,168 @@ def test_a_path_wins_over_the_table(tmp_path):
     assert loaded.graph.vocabulary.entities == ("a", "b", "c")
     assert loaded.graph.observed.sum() == 1  # nothing of a folder is masked
     assert not any("built" in notice for notice in loaded.notices)
+
+
+def test_rdf_has_to_be_converted_first(tmp_path):
+    path = tmp_path / "x.ttl.gz"
+    path.touch()
+    with pytest.raises(UserError) as caught:
+        load_graph(data_config(path=str(path)))
+    assert str(caught.value) == (
+        f"data.path: {path} is RDF, which has no splits; write a folder once, with "
+        f"python -m numcoke_jax.data.rdf {path} --out=DIR, and give that"
+    )
+
+
+# Data sets by name that are graphs already.
+
+
+def test_names_of_data_sets_are_those_that_load():
+    assert set(TABLE_NAMES) == {*TABLES, "fb15k_237", "synthetic"}
+    assert data_config().table == "cars"
+
+
+def test_defaults_of_config_and_synthetic_settings_agree():
+    assert synthetic_settings(data_config()) == SyntheticSettings()
+
+
+def test_every_synthetic_setting_comes_from_its_key():
+    own: dict[str, Any] = {
+        "entities": 9,
+        "fields": 2,
+        "relations": 3,
+        "triples": 50,
+        "kinds": ("skewed",),
+        "levels": 4,
+    }
+    shared: dict[str, Any] = {
+        "direction": "<",
+        "split": (0.5, 0.25, 0.25),
+        "missing_rate": 0.5,
+        "negatives_per_pair": 1,
+        "seed": 4,
+    }
+    config = data_config(table="synthetic", **shared, **{f"synthetic_{key}": own[key] for key in own})
+    assert dataclasses.asdict(synthetic_settings(config)) == {**own, **shared}
+    loaded = load_graph(config)
+    assert loaded.name == "synthetic"
+    assert loaded.notices[0].startswith(
+        "synthetic: fields skewed in turn (4 levels), direction <, split 0.5/"
+    )
+    expected, _ = synthetic_graph(SyntheticSettings(**own, **shared))
+    assert_same_graph(loaded.graph, expected)
+
+
+@pytest.fixture
+def small_freebase(tmp_path):
+    """A folder with the file names of FB15k-237: 3 entities, one field that only another entity has."""
+    folder = tmp_path / "fb15k_237"
+    folder.mkdir()
+    for split, fact in (("train", "/m/a\tr\t/m/b"), ("valid", "/m/b\tr\t/m/a"), ("test", "/m/a\ts\t/m/c")):
+        (folder / f"{split}.txt").write_bytes(f"{fact}\r\n".encode())
+    numbers = ["/m/b\t<y>\t2.5", "/m/a\t<y>\t0.0", "/m/other\t<x>\t7", "/m/c\t<z>\t-1"]
+    (folder / "FB15K_NumericalTriples.txt").write_text("\n".join(numbers))
+    return tmp_path
+
+
+def test_fb15k_237_joins_triples_and_numbers(small_freebase):
+    loaded = load_graph(data_config(table="fb15k_237", dir=str(small_freebase)))
+    graph = loaded.graph
+    assert loaded.name == "fb15k_237"
+    assert graph.vocabulary.entities == ("/m/a", "/m/b", "/m/c")
+    assert graph.vocabulary.relations == ("r", "s")
+    assert graph.vocabulary.fields == ("<x>", "<y>", "<z>")
+    assert graph.values.tolist() == [[0, 0, 0], [0, 2.5, 0], [0, 0, -1]]
+    assert graph.observed.tolist() == [[False, True, False], [False, True, False], [False, False, True]]
+    assert [graph.split(split).tolist() for split in ("train", "valid", "test")] == [
+        [[0, 0, 1]],
+        [[1, 0, 0]],
+        [[0, 1, 2]],
+    ]
+    assert (
+        "3 numeric fields, of which 1 field without a value of an entity of the graph: <x>" in loaded.notices
+    )
+    assert sum("is another version than the known one" in notice for notice in loaded.notices) == 4
+    assert not any("fields" in notice and "dropped" in notice for notice in loaded.notices)
+
+
+def test_a_number_of_fb15k_237_that_is_none_is_named(small_freebase):
+    path = small_freebase / "fb15k_237" / "FB15K_NumericalTriples.txt"
+    path.write_text("/m/a\t<y>\t1\n/m/b\t<y>\tfive\n")
+    with pytest.raises(UserError, match=rf"^{path}: 'five' in row 2: not a number; fetch the file again$"):
+        load_graph(data_config(table="fb15k_237", dir=str(small_freebase)))
+
+
+def test_fb15k_237_is_the_published_one(shared_dir):
+    """The counts of the release, and 116 fields.
+
+    One of them, tv.tv_series_season.to, has values only for entities of FB15k that FB15k-237 lacks.
+    """
+    folder = str(shared_dir / "data" / "fb15k_237")
+    loaded = load_graph(data_config(table="fb15k_237", dir=folder))
+    graph = loaded.graph
+    assert (graph.num_entities, graph.num_relations, graph.num_fields) == (14_541, 237, 116)
+    assert [len(graph.split(split)) for split in ("train", "valid", "test")] == [272_115, 17_535, 20_466]
+    assert len(graph.negatives) == 0
+    assert graph.observed.sum() == 29_247  # of 29,395 values, none of them repeated
+    assert np.count_nonzero(graph.observed.any(axis=0)) == 115
+    empty = graph.vocabulary.fields.index("<http://rdf.freebase.com/ns/tv.tv_series_season.to>")
+    assert not graph.observed[:, empty].any()
+    height = graph.vocabulary.fields.index("<http://rdf.freebase.com/ns/people.person.height_meters>")
+    person = graph.vocabulary.entities.index("/m/016ywr")
+    assert graph.values[person, height] == 1.87  # the line of it in the file
+    assert not any("another version" in notice for notice in loaded.notices)
+    again = load_graph(data_config(path=f"{folder}/FB15k-237.zip")).graph  # the triples alone
+    assert again.vocabulary.entities == graph.vocabulary.entities
+    np.testing.assert_array_equal(again.train, graph.train)
+
+
+# RAKGE's prepared folders: https://github.com/learndatalab/RAKGE, datasets/NAME.zip
+
+
+def rakge_files():
+    """What NAME.zip holds, and what the preprocessing script of RAKGE adds to it."""
+    pickled = pickle.dumps({"song a": 0, "song b": 1, "song c": 2})
+    return {
+        "train.txt": b"song a\ttempo\tsong b\nsong b\ttempo\tsong c\n",
+        "valid.txt": b"song a\ttempo\tsong c\n",
+        "test.txt": b"song a\tkey\tsong c\n",
+        "neg.txt": b"song b\ttempo\tsong a\nsong c\ttempo\tsong b\n",
+        "literals/numerical_literals.txt": b"song a\ttempo\t150.062\nsong b\ttempo\t120.5\nsong b\tkey\t0\n",
+        "entities.dict": pickled,
+        "relations.dict": pickle.dumps({"tempo": 0, "key": 1}),
+        "train.npy": bytes(range(128)),
+        "neg.npy": bytes(range(128)),
+        "literals/numerical_literals.npy": bytes(range(128)),
+        "literals/.DS_Store": b"\x00\x01",
+    }
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_prepared_folders_of_rakge_load_unchanged(tmp_path, packed):
+    if packed:
+        path = tmp_path / "spotify.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, content in rakge_files().items():
+                archive.writestr(f"spotify/{name}", content)
+                archive.writestr(f"__MACOSX/spotify/._{name}", b"junk")
+    else:
+        path = tmp_path / "spotify"
+        for name, content in rakge_files().items():
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
+            (path / name).write_bytes(content)
+    loaded = load_graph(data_config(path=str(path)))
+    graph = loaded.graph
+    assert graph.vocabulary.entities == ("song a", "song b", "song c")
+    assert graph.vocabulary.relations == ("key", "tempo")
+    assert graph.vocabulary.fields == ("key", "tempo")
+    assert graph.train.tolist() == [[0, 1, 1], [1, 1, 2]]
+    assert graph.valid.tolist() == [[0, 1, 2]]
+    assert graph.test.tolist() == [[0, 0, 2]]
+    assert graph.negatives.tolist() == [[1, 1, 0], [2, 1, 1]]
+    assert graph.values.tolist() == [[0, 150.062], [0, 120.5], [0, 0]]
+    assert graph.observed.tolist() == [[False, True], [True, True], [False, False]]  # a true 0 is observed
+    assert not any("npy" in notice or ".dict" in notice for notice in loaded.notices)
 
 
 # The prepared graphs under shared/data/kg: their own groups, split and mask differ from ours (another
