@@ -1,97 +1,377 @@
 """Checkpoints of a run: the only module that imports Orbax.
 
-A checkpoint is one folder per step under `checkpoints/`, holding the whole `TrainState` and, as JSON, the
-progress of the loop.  Orbax writes it under another name and renames it when complete, so a checkpoint
-that exists is whole.  The newest ones and the best one are kept.
+    checkpoints/120/state/            the whole TrainState, as Orbax writes it
+    checkpoints/120/run.json          shapes and dtypes, the run's identity, the progress of its loop
+    checkpoints/120/manifest.sha256   checksums, written last
+
+A checkpoint is written as `120.partial` and renamed when it is sealed, so a name without that ending is
+whole unless something damaged it later.  A step that is saved again gets the name `120.1`: what exists is
+never overwritten.  The newest ones and the best one are kept, older ones deleted once the new one is safe.
+Nothing here can run code that comes from the disk: arrays by Orbax, everything else as JSON, no pickle.
 """
 
+import contextlib
 import dataclasses
+import os
 import pathlib
-from collections.abc import Sequence
-from typing import Any
+import re
+import shutil
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol, runtime_checkable
 
 import jax
+import jax.numpy as jnp
 import orbax.checkpoint as ocp
 from absl import logging
+from jax.experimental import multihost_utils
 
+from numcoke_jax.checkpoint_files import damage, flush_folder, seal
+from numcoke_jax.config_checks import printable, shown_path
 from numcoke_jax.errors import UserError
+from numcoke_jax.report import read_json, write_json_atomically
 from numcoke_jax.step import TrainState
 
+FORMAT = 1
+PARTIAL = ".partial"
+RUN_FILE = "run.json"
+STATE_FOLDER = "state"
+ROOM = 1.1  # free space asked for, as a multiple of the state's bytes,
+ROOM_BYTES = 1 << 18  # ... and for Orbax's own files
+MAX_NAMED = 5  # differences or checkpoints listed in an error
 
-@dataclasses.dataclass
-class NewestAndBest:
-    """Orbax preservation policy: the `newest` last checkpoints and the one at `best_step`."""
 
-    newest: int
-    best_step: int = -1
+@runtime_checkable  # the tests check every signature while they run
+class Identity(Protocol):
+    """What a checkpoint must share with the run that goes on from it."""
 
-    def should_preserve(self, checkpoints: Sequence[Any], *, context: Any) -> Sequence[bool]:
-        """Which of the checkpoints, oldest first, to keep."""
-        del context
-        first_kept = len(checkpoints) - self.newest
-        return [place >= first_kept or info.step == self.best_step for place, info in enumerate(checkpoints)]
+    def to_json(self) -> dict[str, Any]:
+        """JSON values to be kept with a checkpoint."""
+        ...
+
+    def differences(self, stored: Mapping[str, Any]) -> list[str]:
+        """What `to_json` of another run has that does not fit, as "KEY: ... there, ... now"."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Name:
+    """Where a checkpoint is: its step and, if the step was saved more than once, which time."""
+
+    step: int
+    repeat: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> "Name | None":
+        """The name of a folder, or None if it is not a checkpoint's."""
+        match = re.fullmatch(r"(0|[1-9]\d{0,17})(?:\.([1-9]\d{0,8}))?", text)
+        return cls(int(match[1]), int(match[2] or 0)) if match else None
+
+    def __str__(self) -> str:
+        return f"{self.step}.{self.repeat}" if self.repeat else str(self.step)
+
+
+@dataclasses.dataclass(frozen=True)
+class Restored:
+    """A checkpoint that was read: its name, the state and the JSON values saved with it."""
+
+    name: Name
+    state: TrainState
+    progress: dict[str, Any]
+
+
+class UnusableCheckpoint(UserError):
+    """A checkpoint is damaged, or is not one of this run."""
 
 
 class Checkpoints:
-    """Saves and restores the checkpoints of one run; use as a context manager.
+    """Saves and restores the checkpoints of one run.
 
     Args:
-      directory: folder of the checkpoints; made when missing.
+      directory: folder of the checkpoints; made by the first save.
       newest: how many of the newest checkpoints to keep beside the best one.
+      identity: the run's; a checkpoint of another identity is not restored.
+      like: abstract state (`jax.eval_shape`) with the shapes, dtypes and shardings of the run.
     """
 
-    def __init__(self, directory: pathlib.Path, *, newest: int) -> None:
-        logging.set_verbosity(logging.ERROR)  # Orbax reports every save at INFO and WARNING
-        self._directory = directory.resolve()  # Orbax refuses relative paths
-        self._policy = NewestAndBest(newest)
-        self._manager = ocp.CheckpointManager(
-            self._directory,
-            options=ocp.CheckpointManagerOptions(
-                preservation_policy=self._policy, enable_async_checkpointing=False
-            ),
-        )
+    def __init__(self, directory: pathlib.Path, *, newest: int, identity: Identity, like: TrainState) -> None:
+        self._directory = pathlib.Path(os.path.abspath(directory))  # Orbax refuses relative paths
+        self._newest = newest
+        self._identity = identity
+        self._like = jax.tree.map(_with_sharding, like)
+        self._unusable: set[Name] = set()
+        self._orbax = ocp.Checkpointer(ocp.StandardCheckpointHandler())
 
     def __enter__(self) -> "Checkpoints":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._manager.close()
+        self._orbax.close()
 
-    def steps(self) -> list[int]:
-        """Steps of the complete checkpoints, ascending."""
-        return sorted(self._manager.all_steps())
+    def names(self) -> list[Name]:
+        """The checkpoints that are there, ascending; whether one is whole turns out when it is restored.
 
-    def save(self, state: TrainState, progress: dict[str, Any], *, best_step: int) -> None:
-        """Write the state and the JSON values of `progress`; does nothing where the step is saved already.
+        Raises:
+          UserError: the folder cannot be listed.
+        """
+        return sorted(name for text in self._listing() if (name := Name.parse(text)))
+
+    def remove_partial(self) -> list[str]:
+        """Delete what killed saves have left; returns the names of the checkpoints they would have become."""
+        partial = [name for name in self._listing() if name.endswith(PARTIAL)]
+        for name in partial:
+            shutil.rmtree(self._directory / name, ignore_errors=True)
+        return sorted(name.removesuffix(PARTIAL) for name in partial)
+
+    def save(self, state: TrainState, progress: Mapping[str, Any], *, best_step: int) -> Name:
+        """Write a new checkpoint, then delete those that are neither among the newest nor the best.
 
         Args:
           state: the whole training state; its step names the checkpoint.
-          progress: what the loop needs beside the state to go on.
+          progress: JSON values that the loop needs beside the state to go on.
           best_step: step of the best checkpoint so far, which is kept whatever its age.
 
         Raises:
-          UserError: Orbax did not write it.
+          UserError: it cannot be written; the checkpoints that were there are untouched.
+          FloatingPointError: a parameter or a moment of the optimiser is not finite.
         """
         step = int(state.step)
-        self._policy.best_step = best_step
-        if step in self._manager.all_steps():
-            return
-        items = ocp.args.Composite(state=ocp.args.StandardSave(state), progress=ocp.args.JsonSave(progress))
-        # save() answers False, silently, for a step that is not above the newest one.
-        if not self._manager.save(step, args=items):
-            raise UserError(
-                f"{self._directory}: the checkpoint of step {step} was refused; newer steps there: "
-                f"{[s for s in self.steps() if s > step]}; resume from those or use another workdir"
-            )
+        bad = nonfinite_arrays({"params": state.params, "opt_state": state.opt_state})
+        if bad:
+            raise FloatingPointError(f"after step {step} not finite, so not saved: {', '.join(bad)}")
+        taken = [name.repeat for name in self.names() if name.step == step]
+        name = Name(step, max(taken, default=-1) + 1)
+        partial = self._directory / f"{name}{PARTIAL}"
+        try:
+            self._write(partial, state, progress)
+            if jax.process_index() == 0:
+                os.rename(partial, self._directory / str(name))
+                flush_folder(self._directory)
+        except Exception as error:  # Orbax raises ValueError and others for a full disk
+            shutil.rmtree(partial, ignore_errors=True)
+            raise UserError(self._failure(name, error)) from error
+        _wait_for_others("saved")
+        self._delete_old(step, best_step)
+        return name
 
-    def restore(self, step: int, like: TrainState) -> tuple[TrainState, dict[str, Any]]:
-        """The state and progress saved at `step`.
+    def restore_newest(self) -> tuple[Restored | None, list[str]]:
+        """The newest checkpoint that is whole and of this run, and what is wrong with any newer ones.
 
-        Args:
-          step: one of `steps()`.
-          like: abstract state (`jax.eval_shape`) with the shapes, dtypes and shardings to restore to.
+        Returns:
+          (None, []) where there are no checkpoints.
+
+        Raises:
+          UserError: there are checkpoints, but none that can be used.
         """
-        abstract = jax.tree.map(ocp.utils.to_shape_dtype_struct, like)
-        items = ocp.args.Composite(state=ocp.args.StandardRestore(abstract), progress=ocp.args.JsonRestore())
-        restored = self._manager.restore(step, args=items)
-        return restored.state, restored.progress
+        faults: list[str] = []
+        for name in reversed(self.names()):
+            try:
+                return self.restore(name), faults
+            except UnusableCheckpoint as error:
+                faults.append(str(error))
+        if not faults:
+            return None, []
+        more = f"; and {len(faults) - MAX_NAMED} more" if len(faults) > MAX_NAMED else ""
+        shown = shown_path(self._directory)
+        raise UserError(
+            f"{shown}: no checkpoint can be used: {'; '.join(faults[:MAX_NAMED])}{more}; restore a copy of "
+            "one, give another --workdir, or archive the run with --overwrite"
+        )
+
+    def restore(self, name: Name) -> Restored:
+        """The checkpoint of that name, to the last bit.
+
+        Raises:
+          UnusableCheckpoint: it is damaged (the file is named) or of another run (the keys are named, with
+            both values).
+        """
+        stored = self._stored(name)
+        folder = self._directory / str(name) / STATE_FOLDER
+        with _quiet():
+            state = self._orbax.restore(folder, args=ocp.args.StandardRestore(self._like))
+        return Restored(name, state, stored["progress"])
+
+    def usable_at(self, step: int) -> Name:
+        """The name of a usable checkpoint of `step`, without reading its arrays into memory.
+
+        Raises:
+          UnusableCheckpoint: there is none; says what is wrong with those that are there.
+        """
+        faults = []
+        for name in reversed([name for name in self.names() if name.step == step]):
+            try:
+                self._stored(name)
+                return name
+            except UnusableCheckpoint as error:
+                faults.append(str(error))
+        raise UnusableCheckpoint("; ".join(faults) or f"checkpoint {step} is missing")
+
+    def _stored(self, name: Name) -> dict[str, Any]:
+        """What run.json of a checkpoint holds; UnusableCheckpoint unless the checkpoint is whole and ours."""
+        try:
+            return self._checked(name)
+        except UnusableCheckpoint:
+            self._unusable.add(name)
+            raise
+
+    def _checked(self, name: Name) -> dict[str, Any]:
+        folder = self._directory / str(name)
+        wrong = damage(folder)
+        if wrong:
+            raise UnusableCheckpoint(f"checkpoint {name}: {wrong}")
+        try:
+            stored = read_json(folder / RUN_FILE)
+            differences = self._differences(stored, name.step)
+        except (UserError, KeyError, TypeError, AttributeError) as error:
+            raise UnusableCheckpoint(f"checkpoint {name} was not written by this program") from error
+        if differences:
+            more = f" and {len(differences) - MAX_NAMED} more" if len(differences) > MAX_NAMED else ""
+            raise UnusableCheckpoint(
+                f"checkpoint {name} is of another run: {'; '.join(differences[:MAX_NAMED])}{more}"
+            )
+        return stored
+
+    def _listing(self) -> list[str]:
+        try:
+            return os.listdir(self._directory)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise UserError(f"cannot read {shown_path(self._directory)}: {error.strerror}") from error
+
+    def _write(self, partial: pathlib.Path, state: TrainState, progress: Mapping[str, Any]) -> None:
+        if jax.process_index() == 0:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir()
+            self._ask_for_room()
+            entry = {
+                "format": FORMAT,
+                "step": int(state.step),
+                "arrays": array_types(self._like),
+                "identity": self._identity.to_json(),
+                "progress": dict(progress),
+            }
+            write_json_atomically(partial / RUN_FILE, entry)
+        _wait_for_others("made the folder")
+        with _quiet():
+            self._orbax.save(partial / STATE_FOLDER, args=ocp.args.StandardSave(state))
+        if jax.process_index() == 0:
+            seal(partial)
+
+    def _ask_for_room(self) -> None:
+        """Raise OSError before Orbax meets a full disk: it is slow to give up and leaves threads behind."""
+        needed = int(ROOM * tree_bytes(self._like)) + ROOM_BYTES
+        free = shutil.disk_usage(self._directory).free
+        if free < needed:
+            raise OSError(0, f"{free / 2**20:.1f} MiB are free, {needed / 2**20:.1f} MiB are needed")
+
+    def _failure(self, name: Name, error: Exception) -> str:
+        known = self.names()
+        kept = f"checkpoint {known[-1]} is intact" if known else "there is no earlier one"
+        return (
+            f"cannot write checkpoint {name} to {shown_path(self._directory)}: {_reason(error)}; {kept}; "
+            "free space or mend the permissions, then give the same command to go on"
+        )
+
+    def _delete_old(self, step: int, best_step: int) -> None:
+        """Keep the newest steps up to `step` and the best one; what cannot be used stays as it is."""
+        ours = [name for name in self.names() if name.step <= step and name not in self._unusable]
+        last_of_step = {name.step: name for name in ours}
+        kept_steps = {*sorted(last_of_step)[-self._newest :], best_step}
+        for name in ours if jax.process_index() == 0 else ():
+            if name.step not in kept_steps or name != last_of_step[name.step]:
+                # Renamed first: half deleted under its own name, it would look like a damaged one.
+                doomed = self._directory / f"{name}{PARTIAL}"
+                with contextlib.suppress(OSError):
+                    os.rename(self._directory / str(name), doomed)
+                    shutil.rmtree(doomed)
+
+    def _differences(self, stored: Mapping[str, Any], step: int) -> list[str]:
+        if stored.get("format") != FORMAT:
+            return [f"format: {printable(stored.get('format'))} there, {FORMAT} now"]
+        found = [] if stored["step"] == step else [f"step: {stored['step']} there, {step} by its name"]
+        arrays = array_types(self._like)
+        for key in sorted(stored["arrays"].keys() | arrays.keys()):
+            there, now = stored["arrays"].get(key, "absent"), arrays.get(key, "absent")
+            if there != now:
+                found.append(f"{key}: {there} there, {now} now")
+        return self._identity.differences(stored["identity"]) + found
+
+
+def array_types(state: Any) -> dict[str, str]:
+    """dtype and shape of every array by its path: {"params/entity_embedding": "float32[12,4]", ...}."""
+    leaves = jax.tree_util.tree_leaves_with_path(state)
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="/"): (
+            f"{leaf.dtype}[{','.join(str(size) for size in leaf.shape)}]"
+        )
+        for path, leaf in leaves
+    }
+
+
+def tree_bytes(state: Any) -> int:
+    """Bytes of all arrays of a state, abstract or not."""
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
+
+
+def nonfinite_arrays(tree: Any) -> list[str]:
+    """Paths of the arrays that hold a NaN or an infinity; one look by the device at each array."""
+    leaves = {
+        jax.tree_util.keystr(path, simple=True, separator="/"): leaf
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+        if jnp.issubdtype(leaf.dtype, jnp.floating)
+    }
+    finite = jax.device_get(_all_finite(list(leaves.values())))
+    return [path for path, good in zip(leaves, finite, strict=True) if not good]
+
+
+@jax.jit
+def _all_finite(arrays: list[jax.Array]) -> list[jax.Array]:
+    return [jnp.isfinite(array).all() for array in arrays]
+
+
+def _with_sharding(leaf: Any) -> jax.ShapeDtypeStruct:
+    """The leaf's own sharding, else the first device: never the one that a checkpoint was written from."""
+    sharding = leaf.sharding or jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
+
+
+def _wait_for_others(name: str) -> None:
+    if jax.process_count() > 1:
+        multihost_utils.sync_global_devices(name)
+
+
+def _reason(error: Exception) -> str:
+    """A few words about why a file could not be written; Orbax's own errors are pages long."""
+    system = error if isinstance(error, OSError) else error.__cause__
+    if isinstance(system, OSError) and system.strerror:
+        return system.strerror
+    code = re.search(r"os_error_code='(\d+)'", str(error))
+    if code:
+        return os.strerror(int(code[1]))
+    return printable(str(error) or type(error).__name__, longest=200)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep Orbax's log lines, and the tracebacks of the threads it gives up, off the screen.
+
+    What goes wrong is raised in the calling thread too, and said once, there.
+    """
+    verbosity, excepthook = logging.get_verbosity(), sys.excepthook
+
+    def of_main_thread(*error: Any) -> None:
+        if threading.current_thread() is threading.main_thread():
+            excepthook(*error)
+
+    logging.set_verbosity(logging.FATAL)
+    sys.excepthook = of_main_thread
+    try:
+        yield
+    except BaseException:
+        raise  # threads may still be failing: the hook stays
+    else:
+        logging.set_verbosity(verbosity)
+        sys.excepthook = excepthook

@@ -53,6 +53,7 @@ Flags
   --workdir=FOLDER      where the run is written; a run that is there already goes on.
                         Default runs/CONFIG-seedSEED, or runs/CONFIG-DATAFOLDER-seedSEED with data.path
   --mode=train|eval     train (the default), or evaluate the workdir's best checkpoint
+  --overwrite           first move the run in the workdir aside, to FOLDER.old-1 and so on; deletes nothing
   --flagfile=FILE       more flags, one a line
   --help                this text
 
@@ -61,11 +62,15 @@ Keys, their defaults and allowed values (numcoke_jax/config.py says what each me
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """What the user asked for: a checked and locked config, the folder of the run, one of `MODES`."""
+    """What the user asked for: a checked and locked config, the folder of the run, one of `MODES`.
+
+    With `overwrite` the run that is in the folder is archived first.
+    """
 
     config: ConfigDict
     workdir: Path
     mode: str
+    overwrite: bool = False
 
 
 def wants_help(arguments: Sequence[str]) -> bool:
@@ -99,10 +104,11 @@ def parse_command_line(arguments: Sequence[str]) -> Command:
         raise UserError(f"--flagfile: {_one_line(error)}") from error
     path, arguments = _take_config_flag(arguments)
     _check_override_keys(arguments)
-    config, workdir, mode = _parse_flags(load_config(path), arguments)
+    config, values = _parse_flags(load_config(path), arguments)
     check_config(config)
     config = canonical_config(config).lock()
-    return Command(config, workdir or default_workdir(path, config), mode)
+    workdir = Path(values.workdir).expanduser() if values.workdir else default_workdir(path, config)
+    return Command(config, workdir, values.mode, values.overwrite)
 
 
 def default_workdir(config_path: str, config: ConfigDict) -> Path:
@@ -161,14 +167,15 @@ def _check_override_keys(arguments: Sequence[str]) -> None:
             check_key_exists(override[1])
 
 
-def _parse_flags(config: ConfigDict, arguments: Sequence[str]) -> tuple[ConfigDict, Path | None, str]:
-    """Applies the overrides to `config`; returns it with the workdir (None if not given) and the mode."""
+def _parse_flags(config: ConfigDict, arguments: Sequence[str]) -> tuple[ConfigDict, flags.FlagValues]:
+    """Applies the overrides to `config`; returns it with the other flags."""
     values = flags.FlagValues()
     config_flags.register_flag_parser_for_type(tuple, _TupleParser())
     argv = ["main", *arguments]
     holder = config_flags.DEFINE_config_dict("config", config, flag_values=values, sys_argv=argv)
     flags.DEFINE_string("workdir", None, "folder of the run", flag_values=values)
     flags.DEFINE_string("mode", MODES[0], "train or eval", flag_values=values)
+    flags.DEFINE_boolean("overwrite", False, "archive the run in the workdir first", flag_values=values)
     try:
         others = values(argv)[1:]
     except flags.UnrecognizedFlagError as error:
@@ -184,7 +191,9 @@ def _parse_flags(config: ConfigDict, arguments: Sequence[str]) -> tuple[ConfigDi
         )
     if values.workdir == "":
         raise UserError("--workdir is empty: give a folder, or leave the flag out")
-    return holder.value, Path(values.workdir).expanduser() if values.workdir else None, values.mode
+    if values.overwrite and values.mode != "train":
+        raise UserError(f"--overwrite has no meaning with --mode={values.mode}, which only reads the workdir")
+    return holder.value, values
 
 
 def _wrong_flag(error: flags.Error) -> str:
@@ -200,7 +209,7 @@ def _one_line(error: Exception) -> str:
 
 def _unknown_flag(name: str) -> str:
     shown = printable(name)
-    hint = did_you_mean(name, ("config", "workdir", "mode", "help", "flagfile"), prefix="--")
+    hint = did_you_mean(name, ("config", "workdir", "mode", "overwrite", "help", "flagfile"), prefix="--")
     if not hint:
         key, similarity = closest_key(name.removeprefix("no"))
         hint = f"; did you mean --config.{key}?" if similarity >= CLOSE_ENOUGH else "; --help lists all"

@@ -55,7 +55,7 @@ def data_config() -> ConfigDict:
     data.synthetic_triples = 20_000  # facts over all splits; a relation has at most its ordered pairs
     data.synthetic_kinds = ("continuous", "discrete", "skewed")  # some of these, in the fields' order
     data.synthetic_levels = 10  # different values of a discrete field; 1: a constant
-    data.values = "true"  # control experiments: "shuffled", "zeroed" or "removed" values (data/controls.py)
+    data.control = "true"  # values: "true", or a control's: "shuffled", "zeroed", "removed"
     data.normalize = "minmax"  # value scale: "minmax", "quantile", "zscore" or "none"
     return data
 
@@ -131,6 +131,7 @@ def train_config() -> ConfigDict:
     train.label_smoothing = 0.0  # in [0, 1]: targets become y (1 - s) + s / 2
     train.eval_every_epochs = 10  # epochs between validations
     train.patience = 10  # validations without a better MRR before stopping; 0: never stop early
+    train.debug_nans = False  # says which module made the first NaN or infinity; makes every step slower
     return train
 
 

@@ -1,7 +1,8 @@
 """Ranks a split with a model: joins the model's encoder and score to `ranking.evaluate`."""
 
 import functools
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -35,8 +36,7 @@ class Evaluator:
         self.chunk = min(chunk, graph.num_entities)
         self._all_facts = selection_filter(graph, "all")
         self._selection = selection_filter(graph, selection)
-        self._jitted_encode = jax.jit(functools.partial(_encode, model))
-        self._jitted_score = jax.jit(functools.partial(_score, model))
+        self._jitted_encode, self._jitted_score = _jitted(cast(Hashable, model))
 
     def __call__(self, params: Any, split: str) -> Metrics:
         """Metrics of `split` ("valid" or "test") for the report, filtered by the facts of all splits.
@@ -46,9 +46,14 @@ class Evaluator:
         """
         return self._rank(params, split, self._all_facts)
 
-    def for_selection(self, params: Any) -> Metrics:
-        """Validation metrics that choose the model and stop the training; same errors."""
-        return self._rank(params, "valid", self._selection)
+    def for_selection(self, params: Any, before_chunk: Callable[[], None] = lambda: None) -> Metrics:
+        """Validation metrics that choose the model and stop the training; same errors.
+
+        Args:
+          params: of the model.
+          before_chunk: called before every chunk of heads; may raise to end the evaluation.
+        """
+        return self._rank(params, "valid", self._selection, before_chunk)
 
     def encode(self, params: Any, relation: int) -> Any:
         """What scoring under `relation` needs: the model's encoding of all N entities."""
@@ -58,15 +63,48 @@ class Evaluator:
         """Logits of every entity as tail of each head; compiled once a number of heads."""
         return self._jitted_score(params, encoded, heads)
 
-    def _rank(self, params: Any, split: str, known: KnownTails) -> Metrics:
+    def memory(self, params: Any) -> int:
+        """Bytes that ranking needs beside the parameters, for abstract `params` that know their shardings.
+
+        Compiles what it measures; the first evaluation then need not.
+        """
+        relation, heads = (jax.ShapeDtypeStruct((size,), jnp.int32) for size in (1, self.chunk))
+        encode = self._jitted_encode.lower(params, self._literals, relation).compile()
+        encoded = jax.tree.map(
+            lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place),
+            jax.eval_shape(self._jitted_encode, params, self._literals, relation),
+            encode.output_shardings,
+        )
+        score = self._jitted_score.lower(params, encoded, heads).compile()
+        encoding, scoring = encode.memory_analysis(), score.memory_analysis()
+        if encoding is None or scoring is None:  # the platform does not tell
+            return 0
+        # Two chunks are under way: their scores, and their filters of a byte an entry.
+        chunks = 2 * (scoring.output_size_in_bytes + self.chunk * self._graph.num_entities)
+        temporary = max(encoding.temp_size_in_bytes, scoring.temp_size_in_bytes)
+        return temporary + encoding.output_size_in_bytes + chunks
+
+    def _rank(
+        self, params: Any, split: str, known: KnownTails, before_chunk: Callable[[], None] = lambda: None
+    ) -> Metrics:
+        def score(encoded: Any, heads: Array) -> Array:
+            before_chunk()
+            return self.score(params, encoded, heads)
+
         return evaluate(
             functools.partial(self.encode, params),
-            functools.partial(self.score, params),
+            score,
             self._graph.split(split),
             known,
             self._graph.num_entities,
             self.chunk,
         )
+
+
+@functools.lru_cache(maxsize=8)
+def _jitted(model: Any) -> tuple[jax.stages.Wrapped, jax.stages.Wrapped]:
+    """Encoder and score of a model, jitted once for equal models."""
+    return jax.jit(functools.partial(_encode, model)), jax.jit(functools.partial(_score, model))
 
 
 def _encode(model: KnowledgeModel, params: Any, literals: Literals, relation: Int[Array, "1"]) -> Any:

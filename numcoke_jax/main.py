@@ -26,8 +26,10 @@ def main(arguments: Sequence[str]) -> int:
         # Imported late: JAX takes seconds, and a mistyped flag should be answered at once.
         from numcoke_jax.train import evaluate_only, train_and_evaluate
 
-        run = train_and_evaluate if command.mode == "train" else evaluate_only
-        run(command.config, command.workdir, Console())
+        if command.mode == "train":
+            train_and_evaluate(command.config, command.workdir, Console(), overwrite=command.overwrite)
+        else:
+            evaluate_only(command.config, command.workdir, Console())
     except UserError as error:
         return _fail(str(error), 2)
     except FloatingPointError as error:

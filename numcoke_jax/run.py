@@ -1,8 +1,7 @@
 """A run before its first step: all that a config determines, from the graph to the compiled functions."""
 
 import dataclasses
-import functools
-from collections.abc import Callable
+from typing import Any
 
 import jax
 from ml_collections import ConfigDict
@@ -14,11 +13,10 @@ from numcoke_jax.data.load import LoadedGraph, load_graph
 from numcoke_jax.evaluation import Evaluator
 from numcoke_jax.graph import NumericGraph
 from numcoke_jax.literal_scale import LiteralScale
-from numcoke_jax.losses.objective import create_objective
-from numcoke_jax.models import GraphSizes, create_model
+from numcoke_jax.models import GraphSizes
 from numcoke_jax.models.numeric_embedding import Literals
-from numcoke_jax.optimizer import create_optimizer
-from numcoke_jax.step import TrainState, create_state, train_step
+from numcoke_jax.programs import Programs, programs_for
+from numcoke_jax.step import LossSums, TrainState
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,9 +29,8 @@ class Run:
       scale: the scales of the values, fitted to the observed cells.
       literals: scaled values of all entities, on the device.
       batches: the training batches by step.
-      create_state: base key -> fresh state, jitted.
-      abstract_state: shapes and dtypes of the state, without its values.
-      step: (state, batch) -> (state, loss of the step), jitted; the state is donated.
+      programs: model, objective and compiled functions.
+      abstract_state: shapes, dtypes and places of the state, without its values.
       evaluate: (params, split) -> metrics.
       total_steps: steps of all epochs.
     """
@@ -43,9 +40,8 @@ class Run:
     scale: LiteralScale
     literals: Literals
     batches: TrainBatches
-    create_state: Callable[[jax.Array], TrainState]
+    programs: Programs
     abstract_state: TrainState
-    step: Callable[[TrainState, Batch], tuple[TrainState, jax.Array]]
     evaluate: Evaluator
     total_steps: int
 
@@ -56,15 +52,25 @@ class Run:
 
     def fresh_state(self) -> TrainState:
         """The state before the first step, from `config.seed`."""
-        return self.create_state(prng.base_key(self.config.seed))
+        state = self.programs.create_state(self.literals, key=prng.base_key(self.config.seed))
+        return jax.device_put(state, _places(self.abstract_state))
+
+    def step(self, state: TrainState, batch: Batch) -> tuple[TrainState, jax.Array]:
+        """One step: the new state, and the loss or NaN (`Programs.step`); the old state is donated."""
+        return self.programs.step(state, batch, self.literals)
+
+    def without_losses(self, state: TrainState) -> TrainState:
+        """The state with its loss sums set back to zero, on the same devices."""
+        # Arrays that are not committed to a device, like new ones, would have the step compiled again.
+        return state.replace(losses=jax.device_put(LossSums.zero(), _places(self.abstract_state.losses)))
 
 
 def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
     """Load the data of a checked config (unless given), build model, optimiser and compiled functions."""
     loaded = loaded or load_graph(config.data)
-    graph = controlled_values(loaded.graph, config.data.values, seed=config.data.seed)
+    graph = controlled_values(loaded.graph, config.data.control, seed=config.data.seed)
     if graph is not loaded.graph:
-        notice = f"control experiment: the values are {config.data.values}"
+        notice = f"control experiment: the values are {config.data.control}"
         loaded = dataclasses.replace(loaded, graph=graph, notices=[*loaded.notices, notice])
     scale = LiteralScale.fit(graph, config.data.normalize)
     literals = scale.literals(graph.values, graph.observed)
@@ -73,23 +79,30 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
         graph, batch_size=train.batch_size, relations_per_step=train.relations_per_step, seed=config.seed
     )
     total_steps = train.epochs * batches.steps_per_epoch
-    model = create_model(config, GraphSizes.of(graph))
-    optimizer = create_optimizer(train, total_steps)
-    step = functools.partial(train_step, model=model, optimizer=optimizer, objective=create_objective(config))
-    jitted_step = jax.jit(step, donate_argnums=0)
-    # It runs once: on the CPU, optimising the code of the many random draws takes longer than drawing.
-    options = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
-    new_state = functools.partial(create_state, model, optimizer)
-    jitted_state = jax.jit(new_state, compiler_options=options)
+    programs = programs_for(config, GraphSizes.of(graph), total_steps)
+    abstract_state = jax.eval_shape(
+        lambda key: programs.new_state(literals, key=key), prng.base_key(config.seed)
+    )
     return Run(
         config=config,
         loaded=loaded,
         scale=scale,
         literals=literals,
         batches=batches,
-        abstract_state=jax.eval_shape(lambda key: new_state(literals, key=key), prng.base_key(config.seed)),
-        create_state=lambda key: jitted_state(literals, key=key),
-        step=lambda state, batch: jitted_step(state, batch, literals),
-        evaluate=Evaluator(model, literals, graph, chunk=config.eval.chunk, selection=config.eval.selection),
+        programs=programs,
+        abstract_state=jax.tree.map(_on_first_device, abstract_state),
+        evaluate=Evaluator(
+            programs.model, literals, graph, chunk=config.eval.chunk, selection=config.eval.selection
+        ),
         total_steps=total_steps,
     )
+
+
+def _places(abstract: Any) -> Any:
+    """The sharding of every leaf."""
+    return jax.tree.map(lambda leaf: leaf.sharding, abstract)
+
+
+def _on_first_device(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+    sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)

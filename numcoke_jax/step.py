@@ -14,31 +14,38 @@ from numcoke_jax.losses.objective import Objective
 from numcoke_jax.models.interface import KnowledgeModel
 from numcoke_jax.models.numeric_embedding import Literals
 
+# What a step watches: the terms of the loss, their weighted sum, the norm of the gradient.
+PARTS = ("bce", "contrastive", "total", "gradient")
+
 
 class LossSums(struct.PyTreeNode):
     """Losses of an epoch so far, as sums and counts; on the device until the epoch ends."""
 
-    bce_sum: Float[Array, ""]
-    bce_count: Float[Array, ""]
-    contrastive_sum: Float[Array, ""]
-    contrastive_count: Float[Array, ""]
-    first_nonfinite_step: Int[Array, ""]  # -1: every loss and gradient so far was finite
+    # Scalars, or their abstract shapes where a checkpoint is restored.
+    bce_sum: Any  # float32
+    bce_count: Any  # float32
+    contrastive_sum: Any  # float32
+    contrastive_count: Any  # float32
+    first_nonfinite_step: Any  # int32; -1: every loss and gradient so far was finite
+    nonfinite_parts: Any  # int32, of that step: bit i for `PARTS[i]`
 
     @classmethod
     def zero(cls) -> "LossSums":
         """Nothing summed yet."""
         sums = ("bce_sum", "bce_count", "contrastive_sum", "contrastive_count")
         zeros = {name: jnp.zeros((), jnp.float32) for name in sums}  # one buffer each: states are donated
-        return cls(**zeros, first_nonfinite_step=jnp.full((), -1, jnp.int32))
+        none = jnp.full((), -1, jnp.int32)
+        return cls(**zeros, first_nonfinite_step=none, nonfinite_parts=jnp.zeros((), jnp.int32))
 
 
 class TrainState(struct.PyTreeNode):
     """All that training changes; a checkpoint holds it whole, so a resumed run is the straight run."""
 
-    step: Int[Array, ""]  # int32, steps done
+    # Arrays, or their abstract shapes where a checkpoint is restored.
+    step: Any  # int32 scalar, steps done
     params: Any
     opt_state: optax.OptState
-    key: Key[Array, ""]  # base key; never changes
+    key: Any  # typed base key; never changes
     losses: LossSums
 
 
@@ -75,25 +82,36 @@ def train_step(
     gradient = jax.value_and_grad(objective.losses, has_aux=True)
     (total, terms), gradients = gradient(state.params, batch, literals, model=model, key=key)
     updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
-    finite = jnp.isfinite(total) & jnp.isfinite(optax.tree.norm(gradients))
+    watched = {"total": total, "gradient": optax.tree.norm(gradients)}
+    parts = _nonfinite_parts(watched | {name: summed for name, (summed, _) in terms.items()})
     state = state.replace(
         step=state.step + 1,
         params=optax.apply_updates(state.params, updates),
         opt_state=opt_state,
-        losses=_add_losses(state.losses, terms, finite, state.step),
+        losses=_add_losses(state.losses, terms, parts, state.step),
     )
     return state, total
 
 
-def _add_losses(losses: LossSums, terms: dict, finite: Array, step: Array) -> LossSums:
+def _nonfinite_parts(watched: dict[str, Array]) -> Int[Array, ""]:
+    """Bit i is set where the number called `PARTS[i]` is NaN or infinite."""
+    bits = jnp.zeros((), jnp.int32)
+    for bit, name in enumerate(PARTS):
+        if name in watched:
+            bits = bits | jnp.where(jnp.isfinite(watched[name]), 0, 1 << bit)
+    return bits
+
+
+def _add_losses(losses: LossSums, terms: dict, parts: Array, step: Array) -> LossSums:
     zero = jnp.zeros((), jnp.float32)
     bce_sum, bce_count = terms["bce"]
     contrastive_sum, contrastive_count = terms.get("contrastive", (zero, zero))
-    still_finite = finite | (losses.first_nonfinite_step >= 0)
+    first = (parts != 0) & (losses.first_nonfinite_step < 0)
     return LossSums(
         bce_sum=losses.bce_sum + bce_sum,
         bce_count=losses.bce_count + bce_count,
         contrastive_sum=losses.contrastive_sum + contrastive_sum,
         contrastive_count=losses.contrastive_count + contrastive_count,
-        first_nonfinite_step=jnp.where(still_finite, losses.first_nonfinite_step, step),
+        first_nonfinite_step=jnp.where(first, step, losses.first_nonfinite_step),
+        nonfinite_parts=jnp.where(first, parts, losses.nonfinite_parts),
     )

@@ -2,185 +2,351 @@
 
 import contextlib
 import dataclasses
+import math
+import os
 import pathlib
-import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 from ml_collections import ConfigDict
 
+from numcoke_jax.batches import Batch
 from numcoke_jax.checkpoints import Checkpoints
-from numcoke_jax.config_checks import check_config
+from numcoke_jax.config_checks import check_config, shown_path
 from numcoke_jax.console import Console
-from numcoke_jax.early_stopping import PatienceState
-from numcoke_jax.environment import graph_hash
+from numcoke_jax.data.load import LoadedGraph
+from numcoke_jax.divergence import context, divergence, first_module, remedy
 from numcoke_jax.errors import UserError
-from numcoke_jax.logs import RunLog
-from numcoke_jax.report import build_report, write_json_atomically
+from numcoke_jax.logs import RunLog, read_metrics
+from numcoke_jax.memory import check_memory, out_of_memory
+from numcoke_jax.progress import ProgressReporter
+from numcoke_jax.report import build_report, read_json, write_json_atomically
+from numcoke_jax.resume import (
+    Progress,
+    checkpoints_of,
+    is_complete,
+    keep_best,
+    newest_state,
+    selection_metric,
+)
 from numcoke_jax.run import Run, create_run
 from numcoke_jax.step import LossSums, TrainState
-from numcoke_jax.workdir import exclusive, keep_config, keep_vocabulary
+from numcoke_jax.termination import EXIT_TERMINATED, Terminated, Termination
+from numcoke_jax.workdir import (
+    CHECKPOINTS_FOLDER,
+    archive,
+    check_config_of,
+    exclusive,
+    keep_config,
+    keep_vocabulary,
+)
 
 STEPS_AHEAD = 4  # steps given to the device before the host waits for the oldest of them
 PROGRESS_SECONDS = 1.0  # between two looks at the running losses, each of which waits for the device
-EXIT_TERMINATED = 143  # 128 + SIGTERM, what schedulers expect
+REPORT_FILE = "report.json"
+METRICS_FILE = "metrics.jsonl"
 
 
-@dataclasses.dataclass(frozen=True)
-class Progress:
-    """What the loop knows beside the state; saved with every checkpoint.
-
-    Attributes:
-      patience: best validation so far and how long ago it was.
-      seconds: wall-clock seconds of training so far, over all resumed parts.
-      stopped: patience has run out.
-      data_sha256: digest of the graph that was trained on.
-    """
-
-    data_sha256: str
-    patience: PatienceState = PatienceState()
-    seconds: float = 0.0
-    stopped: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON values."""
-        return dataclasses.asdict(self) | {"patience": self.patience.to_json()}
-
-    @classmethod
-    def from_json(cls, fields: dict[str, Any]) -> "Progress":
-        """The progress that `to_json` wrote."""
-        return cls(**fields | {"patience": PatienceState.from_json(fields["patience"])})
-
-
-def train_and_evaluate(config: ConfigDict, workdir: str | pathlib.Path, console: Console) -> dict[str, Any]:
+def train_and_evaluate(
+    config: ConfigDict,
+    workdir: str | pathlib.Path,
+    console: Console,
+    *,
+    overwrite: bool = False,
+    loaded: LoadedGraph | None = None,
+) -> dict[str, Any]:
     """Train the run of `workdir` to its end, rank valid and test with the best checkpoint, report.
 
-    A workdir that holds checkpoints of the same config is resumed; one whose run is complete is only
-    evaluated.
+    A workdir that holds checkpoints of the same config is resumed; where the run is complete nothing is
+    done but to write a report that is missing.
+
+    Args:
+      config: every key of `default_config()`.
+      workdir: folder of the run; made when missing.
+      console: what the user sees.
+      overwrite: archive the run in `workdir` first, whatever its config.
+      loaded: the data, if they are in memory already; else read as `config.data` says.
 
     Returns:
       What report.json holds.
 
     Raises:
-      UserError: wrong config or data, a workdir of another run.
+      UserError: wrong config or data, a workdir of another run or in use, a disk that takes no more.
       FloatingPointError: a loss, gradient or score was not finite.
       SystemExit: with code 143 after SIGTERM; the state is saved within a step.
     """
     workdir = pathlib.Path(workdir)
     check_config(config)
     console.config(config, workdir)
-    run = create_run(config)
-    console.graph(run.graph, run.loaded.notices, run.loaded.name)
-    with exclusive(workdir):
-        keep_config(workdir, config)
+    if not overwrite:
+        check_config_of(workdir, config)  # before the data are loaded, which may take long
+    with Termination().watching() as termination:
+        run = create_run(config, loaded)
+        console.graph(run.graph, run.loaded.notices, run.loaded.name)
+        if overwrite and (place := archive(workdir)):
+            console.note(f"the run that was in {shown_path(workdir)} is now {shown_path(place)}")
+        return train_in_workdir(run, workdir, console, termination)
+
+
+def train_in_workdir(
+    run: Run, workdir: pathlib.Path, console: Console, termination: Termination
+) -> dict[str, Any]:
+    """What `train_and_evaluate` does once the data are loaded; same result and errors."""
+    with exclusive(workdir), checkpoints_of(run, workdir) as checkpoints:
+        for name in checkpoints.remove_partial():
+            console.note(f"checkpoint {name} was not written to its end: ignored")
+        begun = newest_state(run, checkpoints, console.warn)
+        if begun is None:
+            _refuse_lost_run(workdir)
+        else:
+            report = _finished_report(run, begun[1], workdir)
+            step = int(begun[0].step)
+            if is_complete(run, begun[1]):
+                console.note(f"the run is complete at step {step}: nothing to train")
+            else:
+                console.note(f"resuming from checkpoint {step}, of {run.total_steps} steps")
+            if report is not None:
+                console.note(f"its result is in {shown_path(workdir / REPORT_FILE)}")
+                console.result_table(report)
+                return report
+        keep_config(workdir, run.config)
         keep_vocabulary(workdir, run.graph.vocabulary, run.scale)
-        with Checkpoints(workdir / "checkpoints", newest=config.checkpoint.keep) as checkpoints:
-            state, progress = _start(run, checkpoints, console)
-            with contextlib.closing(RunLog(workdir)) as log:
-                log.truncate_after(int(state.step))
-                progress = train(run, state, progress, checkpoints, log, console)
-            return _report(run, progress, checkpoints, workdir, console)
+        if begun is None or not is_complete(run, begun[1]):
+            progress = _train(run, begun, workdir, checkpoints, console, termination)
+        else:
+            progress = begun[1]
+        del begun  # the report needs the memory for the best state
+        return _report(run, progress, checkpoints, workdir, console)
 
 
 def evaluate_only(config: ConfigDict, workdir: str | pathlib.Path, console: Console) -> dict[str, Any]:
     """Rank valid and test with the best checkpoint of `workdir`; returns what report.json then holds.
 
     Raises:
-      UserError: no checkpoint there, or one of another config or of other data.
+      UserError: no checkpoint there, none that was validated, or one of another config or of other data.
     """
     workdir = pathlib.Path(workdir)
     check_config(config)
-    if not (workdir / "checkpoints").is_dir():
-        raise UserError(f"--workdir={workdir}: no checkpoints to evaluate; train there first (--mode=train)")
-    run = create_run(config)
-    console.graph(run.graph, run.loaded.notices, run.loaded.name)
-    with exclusive(workdir):
-        keep_config(workdir, config)
-        keep_vocabulary(workdir, run.graph.vocabulary, run.scale)
-        with Checkpoints(workdir / "checkpoints", newest=config.checkpoint.keep) as checkpoints:
-            if not checkpoints.steps():
-                raise UserError(f"--workdir={workdir}: no complete checkpoint to evaluate; train there first")
-            _, progress = restore(run, checkpoints, checkpoints.steps()[-1])
+    if not (workdir / CHECKPOINTS_FOLDER).is_dir():
+        raise UserError(
+            f"--workdir={shown_path(workdir)}: no checkpoints to evaluate; train there first (--mode=train)"
+        )
+    check_config_of(workdir, config)
+    with Termination().watching():
+        run = create_run(config)
+        console.graph(run.graph, run.loaded.notices, run.loaded.name)
+        with exclusive(workdir), checkpoints_of(run, workdir) as checkpoints:
+            _, progress = newest_state(run, checkpoints, console.warn) or (None, Progress())
+            del _
+            if not progress.patience.best_step:
+                raise UserError(
+                    f"--workdir={shown_path(workdir)}: no checkpoint that was validated; train there first"
+                )
             return _report(run, progress, checkpoints, workdir, console)
 
 
-def train(
-    run: Run, state: TrainState, progress: Progress, checkpoints: Checkpoints, log: RunLog, console: Console
-) -> Progress:
-    """Run the steps that are left, with a validation and a checkpoint every `eval_every_epochs`."""
-    steps_per_epoch = run.batches.steps_per_epoch
-    interval = run.config.train.eval_every_epochs * steps_per_epoch
-    step = int(state.step)
-    with _termination_flag() as terminated, console.progress(run.total_steps, start_step=step) as bar:
-        while step < run.total_steps and not progress.stopped:
-            began, end = time.monotonic(), min(step - step % interval + interval, run.total_steps)
-
-            def save(state: TrainState, progress: Progress = progress, began: float = began) -> None:
-                now = dataclasses.replace(progress, seconds=progress.seconds + time.monotonic() - began)
-                checkpoints.save(state, now.to_json(), best_step=progress.patience.best_step)
-
-            state = _run_steps(run, state, step, end, save, terminated, bar)
-            queries = (end - step) * run.batches.num_queries / steps_per_epoch
-            seconds = time.monotonic() - began
-            losses, state = _take_losses(run, state)
-            ranks = run.evaluate.for_selection(state.params)
-            step, epoch = end, end // steps_per_epoch
-            update = progress.patience.update(
-                _selection_metric(run.config, ranks),
-                epoch=epoch,
-                step=step,
-                patience=run.config.train.patience,
-            )
-            progress = dataclasses.replace(
-                progress,
-                patience=update.state,
-                seconds=progress.seconds + time.monotonic() - began,
-                stopped=update.stop,
-            )
-            log.write(step, "train", {**losses, "queries_per_second": queries / seconds}, epoch=epoch)
-            log.write(step, "valid", ranks["all"], epoch=epoch)
-            row = {"epoch": epoch, "step": step, "best": update.improved}
-            console.validation({**row, **losses, **ranks["all"]})
-            checkpoints.save(state, progress.to_json(), best_step=progress.patience.best_step)
-        if progress.stopped:
-            console.note(f"stopped early: {progress.patience.reason()}")
-    return progress
+def _refuse_lost_run(workdir: pathlib.Path) -> None:
+    """Raises UserError where a run has left a log or a report but no checkpoint: it must not start again."""
+    metrics = workdir / METRICS_FILE
+    rows = read_metrics(metrics) if metrics.exists() else []
+    if rows or (workdir / REPORT_FILE).exists():
+        found = f"{METRICS_FILE} goes to step {rows[-1]['step']}" if rows else f"{REPORT_FILE} is there"
+        raise UserError(
+            f"--workdir={shown_path(workdir)}: a run was here ({found}), but no checkpoint of it is left; "
+            "restore a copy of one, give another --workdir, or archive what is left with --overwrite"
+        )
 
 
-def _run_steps(
-    run: Run,
-    state: TrainState,
-    first: int,
-    end: int,
-    save: Callable[[TrainState], None],
-    terminated: Callable[[], bool],
-    bar: Any,
-) -> TrainState:
-    """Steps `first` to `end`; the host prepares batches while the device works on earlier ones."""
-    under_way: deque[jax.Array] = deque()
-    shown, shown_at = first, time.monotonic()
-    saved_at = shown_at
-    for step in range(first, end):
-        state, loss = run.step(state, run.batches.batch(step))
-        under_way.append(loss)
-        if len(under_way) > STEPS_AHEAD:
-            under_way.popleft().block_until_ready()
+def _finished_report(run: Run, progress: Progress, workdir: pathlib.Path) -> dict[str, Any] | None:
+    """The report of a complete run if it is there and says what it must."""
+    if not is_complete(run, progress):
+        return None
+    try:
+        report = read_json(workdir / REPORT_FILE)
+        fits = report["best_epoch"] == progress.patience.best_epoch and report["seed"] == run.config.seed
+        return report if fits and {"valid", "test", "environment"} <= report.keys() else None
+    except (UserError, KeyError, TypeError, AttributeError):  # missing, damaged or something else
+        return None
+
+
+@dataclasses.dataclass
+class Loop:
+    """What the training loop works with and on.
+
+    Attributes:
+      run, checkpoints, log, console, termination: the run and its surroundings.
+      state: the training state; its buffers are given to the next step.
+      progress: what is saved beside it.
+      began: when the seconds that `progress` does not count yet began.
+    """
+
+    run: Run
+    checkpoints: Checkpoints
+    log: RunLog
+    console: Console
+    termination: Termination
+    state: TrainState
+    progress: Progress
+    began: float = dataclasses.field(default_factory=time.monotonic)
+
+    def save(self) -> None:
+        """Write a checkpoint.
+
+        Raises:
+          FloatingPointError: the state is not finite, or a loss or gradient on the way to it was not.
+        """
         now = time.monotonic()
-        if terminated():
-            save(state)
-            raise SystemExit(EXIT_TERMINATED)
-        if now - saved_at > run.config.checkpoint.every_seconds:
-            save(state)
+        seconds = self.progress.seconds + now - self.began
+        self.progress, self.began = dataclasses.replace(self.progress, seconds=seconds), now
+        self.check_losses()
+        best_step = self.progress.patience.best_step
+        try:
+            self.checkpoints.save(self.state, self.progress.to_json(), best_step=best_step)
+        except FloatingPointError as error:
+            step = int(self.state.step)
+            raise FloatingPointError(
+                f"{error} {context(self.run, step - 1)}; {remedy(self.run)}; {self.kept()}"
+            ) from None
+
+    def check_losses(self) -> LossSums:
+        """The loss sums on the host; FloatingPointError if a step that they sum was not finite."""
+        losses = jax.device_get(self.state.losses)
+        if losses.first_nonfinite_step >= 0:
+            raise divergence(self.run, losses, self.kept())
+        return losses
+
+    def kept(self) -> str:
+        """Says which checkpoint is left after a failure."""
+        names = self.checkpoints.names()
+        return f"checkpoint {names[-1]} is kept" if names else "there is no checkpoint yet"
+
+    def exit_terminated(self) -> NoReturn:
+        """End the program after SIGTERM; the state is saved."""
+        self.console.note(f"terminated; the same command goes on from checkpoint {int(self.state.step)}")
+        raise SystemExit(EXIT_TERMINATED)
+
+
+def _train(
+    run: Run,
+    begun: tuple[TrainState, Progress] | None,
+    workdir: pathlib.Path,
+    checkpoints: Checkpoints,
+    console: Console,
+    termination: Termination,
+) -> Progress:
+    """Train from `begun`, or from scratch, to the end; the progress there."""
+    check_memory(run, console)
+    if (workdir / REPORT_FILE).exists():  # of fewer epochs or less patience
+        os.replace(workdir / REPORT_FILE, workdir / f"previous-{REPORT_FILE}")
+    with contextlib.closing(RunLog(workdir)) as log, termination.deferred():
+        state, progress = begun or (run.fresh_state(), Progress())
+        log.truncate_after(progress.validated_step)
+        loop = Loop(run, checkpoints, log, console, termination, state, progress)
+        if begun is None:
+            loop.save()  # a disk without room shows before the training, not after
+        try:
+            train(loop)
+        except jax.errors.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" not in str(error):
+                raise
+            raise out_of_memory(error, run.config) from error
+        if termination.requested:
+            loop.exit_terminated()
+        return loop.progress
+
+
+def train(loop: Loop) -> None:
+    """Run the steps that are left, with a validation and a checkpoint every `eval_every_epochs`.
+
+    Raises:
+      FloatingPointError: a loss, gradient or score was not finite; nothing that is not finite was saved.
+      SystemExit: SIGTERM came; the state is saved within a step.
+    """
+    run, step = loop.run, int(loop.state.step)
+    interval = run.config.train.eval_every_epochs * run.batches.steps_per_epoch
+    with loop.console.progress(run.total_steps, start_step=step) as bar:
+        while not is_complete(run, loop.progress):
+            end = min(step - step % interval + interval, run.total_steps)
+            if step > loop.progress.validated_step and (step % interval == 0 or step == run.total_steps):
+                end = step  # terminated between the last step of an interval and its validation
+            speed = _run_steps(loop, step, end, bar)
+            _validate(loop, speed)
+            step = end
+            if loop.termination.requested and not is_complete(run, loop.progress):
+                loop.exit_terminated()
+        if loop.progress.stopped(run.config.train.patience):
+            loop.console.note(f"stopped early: {loop.progress.patience.reason()}")
+
+
+def _run_steps(loop: Loop, first: int, end: int, bar: ProgressReporter) -> float | None:
+    """Steps `first` to `end`; the host prepares batches while the device works on earlier ones.
+
+    Returns:
+      Queries a second, None without steps.
+    """
+    run, queries_per_step = loop.run, loop.run.batches.num_queries / loop.run.batches.steps_per_epoch
+    under_way: deque[jax.Array] = deque()
+    shown, began = first, time.monotonic()
+    shown_at = saved_at = began
+    for step in range(first, end):
+        under_way.append(_step(loop, run.batches.batch(step)))
+        if len(under_way) > STEPS_AHEAD and not math.isfinite(float(under_way.popleft())):
+            loop.check_losses()
+        now = time.monotonic()
+        if loop.termination.requested:
+            loop.save()
+            loop.exit_terminated()
+        if now - saved_at > run.config.checkpoint.every_seconds and step + 1 < end:
+            loop.save()
             saved_at = now
         if now - shown_at > PROGRESS_SECONDS or step + 1 == end:
-            losses = loss_means(jax.device_get(state.losses))
-            queries = (step + 1 - shown) * run.batches.num_queries / run.batches.steps_per_epoch
-            bar.advance(step + 1 - shown, losses, queries / max(time.monotonic() - shown_at, 1e-9))
+            losses = loss_means(loop.check_losses())
+            seconds = max(time.monotonic() - shown_at, 1e-9)
+            bar.advance(step + 1 - shown, losses, (step + 1 - shown) * queries_per_step / seconds)
             shown, shown_at = step + 1, time.monotonic()
-    return state
+    return (end - first) * queries_per_step / (time.monotonic() - began) if end > first else None
+
+
+def _step(loop: Loop, batch: Batch) -> jax.Array:
+    """One step of the loop's state; its loss, NaN if it or the gradient is not finite."""
+    if not loop.run.config.train.debug_nans:
+        loop.state, loss = loop.run.step(loop.state, batch)
+        return loss
+    before = jax.tree.map(lambda leaf: leaf.copy(), loop.state)
+    loop.state, loss = loop.run.step(loop.state, batch)
+    if not math.isfinite(float(loss)):
+        culprit = first_module(loop.run, before, batch)
+        raise divergence(loop.run, jax.device_get(loop.state.losses), f"{culprit}; {loop.kept()}")
+    return loss
+
+
+def _validate(loop: Loop, queries_per_second: float | None) -> None:
+    """Rank the validation facts, take patience into account, log, show and save."""
+    run, step = loop.run, int(loop.state.step)
+    losses = loss_means(loop.check_losses())
+    try:
+        ranks = run.evaluate.for_selection(loop.state.params, before_chunk=loop.termination.check)
+    except Terminated:
+        loop.save()
+        loop.exit_terminated()
+    except FloatingPointError as error:
+        raise FloatingPointError(
+            f"validation after step {step} {context(run, step - 1)}: {error}; {remedy(run)}; {loop.kept()}"
+        ) from None
+    epoch = step // run.batches.steps_per_epoch
+    patience = run.config.train.patience
+    update = loop.progress.patience.update(
+        selection_metric(run, ranks), epoch=epoch, step=step, patience=patience
+    )
+    loop.state = run.without_losses(loop.state)
+    loop.progress = dataclasses.replace(loop.progress, patience=update.state, validated_step=step)
+    loop.log.write(step, "train", {**losses, "queries_per_second": queries_per_second}, epoch=epoch)
+    loop.log.write(step, "valid", ranks["all"], epoch=epoch)
+    row = {"epoch": epoch, "step": step, "best": update.improved}
+    loop.console.validation({**row, **losses, **ranks["all"]})
+    loop.save()
 
 
 def loss_means(losses: LossSums) -> dict[str, float]:
@@ -193,61 +359,13 @@ def loss_means(losses: LossSums) -> dict[str, float]:
     return means
 
 
-def _take_losses(run: Run, state: TrainState) -> tuple[dict[str, float], TrainState]:
-    """Mean losses since the last validation, and the state with the sums set back to zero.
-
-    Raises:
-      FloatingPointError: a loss or gradient was not finite; names the first such step.
-    """
-    losses = jax.device_get(state.losses)
-    step = int(losses.first_nonfinite_step)
-    if step >= 0:
-        terms = loss_means(losses)
-        raise FloatingPointError(
-            f"step {step} (epoch {step // run.batches.steps_per_epoch + 1}): a loss or gradient is not finite"
-            f" (mean losses since the last validation: {terms}) at train.learning_rate="
-            f"{run.config.train.learning_rate}; lower it or set train.clip_norm; the last finite checkpoint"
-            " is kept"
-        )
-    return loss_means(losses), state.replace(losses=LossSums.zero())
-
-
-def _start(run: Run, checkpoints: Checkpoints, console: Console) -> tuple[TrainState, Progress]:
-    """The newest checkpoint's state and progress, or fresh ones."""
-    if not checkpoints.steps():
-        return run.fresh_state(), Progress(graph_hash(run.graph))
-    state, progress = restore(run, checkpoints, checkpoints.steps()[-1])
-    step = int(state.step)
-    if step >= run.total_steps or progress.stopped:
-        console.note(f"the run is complete at step {step}: nothing to train")
-    else:
-        console.note(f"resuming at step {step} of {run.total_steps}")
-    return state, progress
-
-
-def restore(run: Run, checkpoints: Checkpoints, step: int) -> tuple[TrainState, Progress]:
-    """State and progress of a checkpoint.
-
-    Raises:
-      UserError: it was trained on other facts or values than the run's.
-    """
-    state, fields = checkpoints.restore(step, run.abstract_state)
-    progress = Progress.from_json(fields)
-    if progress.data_sha256 != graph_hash(run.graph):
-        raise UserError(
-            f"the checkpoint of step {step} was trained on other facts or values (sha256 "
-            f"{progress.data_sha256[:12]}... then, {graph_hash(run.graph)[:12]}... now); give the same data "
-            "or another --workdir"
-        )
-    return state, progress
-
-
 def _report(
     run: Run, progress: Progress, checkpoints: Checkpoints, workdir: pathlib.Path, console: Console
 ) -> dict[str, Any]:
     """Rank both held-out splits with the best checkpoint, show and write the report."""
-    state, _ = restore(run, checkpoints, progress.patience.best_step)
-    ranks = {split: run.evaluate(state.params, split) for split in ("valid", "test")}
+    progress = keep_best(run, checkpoints, progress, console.warn)
+    params = checkpoints.restore(checkpoints.usable_at(progress.patience.best_step)).state.params
+    ranks = {split: run.evaluate(params, split) for split in ("valid", "test")}
     report = build_report(
         seed=run.config.seed,
         best_epoch=progress.patience.best_epoch,
@@ -256,25 +374,8 @@ def _report(
         valid=ranks["valid"]["all"] | {"exclude_self": ranks["valid"]["exclude_self"]},
         test=ranks["test"]["all"] | {"exclude_self": ranks["test"]["exclude_self"]},
     )
-    write_json_atomically(workdir / "report.json", report)
+    if progress.faults:
+        report["faults"] = list(progress.faults)
+    write_json_atomically(workdir / REPORT_FILE, report)
     console.result_table(report)
     return report
-
-
-def _selection_metric(config: ConfigDict, ranks: dict[str, dict[str, Any]]) -> float | None:
-    return ranks["exclude_self" if config.eval.exclude_self else "all"]["mrr"]
-
-
-@contextlib.contextmanager
-def _termination_flag() -> Iterator[Callable[[], bool]]:
-    """A function that says whether SIGTERM has come; outside the main thread it never does."""
-    received = []
-    try:
-        before = signal.signal(signal.SIGTERM, lambda *_: received.append(True))
-    except ValueError:  # only the main thread may set handlers
-        yield lambda: False
-        return
-    try:
-        yield lambda: bool(received)
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -4,12 +4,12 @@ import dataclasses
 import pathlib
 from typing import Any
 
-from numcoke_jax.checkpoints import Checkpoints
+from absl import logging
+
 from numcoke_jax.config_files import stored_config
 from numcoke_jax.errors import UserError
+from numcoke_jax.resume import checkpoints_of, keep_best, newest_state
 from numcoke_jax.run import Run, create_run
-from numcoke_jax.train import restore
-from numcoke_jax.workdir import keep_vocabulary
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,10 +29,10 @@ def load_trained(workdir: pathlib.Path) -> Trained:
     if not (workdir / "checkpoints").is_dir():
         raise UserError(f"{workdir}: no run with checkpoints there; train one with --workdir={workdir}")
     run = create_run(stored_config(workdir / "config.json"))
-    keep_vocabulary(workdir, run.graph.vocabulary, run.scale)
-    with Checkpoints(workdir / "checkpoints", newest=run.config.checkpoint.keep) as checkpoints:
-        if not checkpoints.steps():
-            raise UserError(f"{workdir}: no complete checkpoint there; train first")
-        _, progress = restore(run, checkpoints, checkpoints.steps()[-1])
-        state, _ = restore(run, checkpoints, progress.patience.best_step)
-    return Trained(run, state.params)
+    with checkpoints_of(run, workdir) as checkpoints:
+        newest = newest_state(run, checkpoints, logging.warning)
+        if newest is None or not newest[1].patience.best_step:
+            raise UserError(f"{workdir}: no checkpoint there that was validated; train first")
+        progress = keep_best(run, checkpoints, newest[1], logging.warning)
+        best = checkpoints.restore(checkpoints.usable_at(progress.patience.best_step))
+    return Trained(run, best.state.params)

@@ -1,22 +1,61 @@
 """The folder of a run: one config, one vocabulary and one process at a time."""
 
 import contextlib
+import dataclasses
+import errno
 import fcntl
+import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from ml_collections import ConfigDict
 
-from numcoke_jax.config_checks import flatten
+from numcoke_jax.config_checks import flatten, printable, shown_path
+from numcoke_jax.environment import graph_hash
 from numcoke_jax.errors import UserError
-from numcoke_jax.graph import Vocabulary
+from numcoke_jax.graph import NumericGraph, Vocabulary
 from numcoke_jax.literal_scale import LiteralScale
 from numcoke_jax.report import read_json, read_vocabulary, write_json_atomically, write_vocabulary
 
+CONFIG_FILE = "config.json"
+VOCABULARY_FILE = "vocabulary.json"
+CHECKPOINTS_FOLDER = "checkpoints"
+LOCK_FILE = ".lock"
 # Keys that may differ when a run goes on: they change neither the model nor what a step computes.  The data
-# are compared by content, not by place; a schedule that ends with the last epoch fixes the epochs.
-RESUMABLE_KEYS = ("train.patience", "eval.chunk", "checkpoint", "data.path", "data.dir")
+# are compared by content, not by place.
+RESUMABLE_KEYS = ("train.patience", "train.debug_nans", "eval.chunk", "checkpoint", "data.path", "data.dir")
 MAX_NAMED = 5  # differences listed in an error
+
+
+@dataclasses.dataclass(frozen=True)
+class RunIdentity:
+    """What decides the numbers of a run: its config and its data.
+
+    Attributes:
+      config: the values by dotted key, as JSON has them.
+      data_sha256: digest of names, facts and values.
+    """
+
+    config: Mapping[str, Any]
+    data_sha256: str
+
+    @classmethod
+    def of(cls, config: ConfigDict, graph: NumericGraph) -> "RunIdentity":
+        """The identity of a run of `config` on `graph`."""
+        return cls(flat_config(config), graph_hash(graph))
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values."""
+        return {"config": dict(self.config), "data_sha256": self.data_sha256}
+
+    def differences(self, stored: Mapping[str, Any]) -> list[str]:
+        """What another run's `to_json` has that this run cannot go on from."""
+        found = config_differences(stored["config"], self.config)
+        if stored["data_sha256"] != self.data_sha256:
+            there, now = stored["data_sha256"][:12], self.data_sha256[:12]
+            found.insert(0, f"the facts or values it was trained on: sha256 {there}... there, {now}... now")
+        return found
 
 
 @contextlib.contextmanager
@@ -28,77 +67,152 @@ def exclusive(workdir: pathlib.Path) -> Iterator[None]:
     """
     try:
         workdir.mkdir(parents=True, exist_ok=True)
-        lock = (workdir / ".lock").open("w")
+        lock = (workdir / LOCK_FILE).open("a")  # not "w": holding a folder changes nothing in it
     except OSError as error:
         raise UserError(
-            f"--workdir={workdir}: cannot write there ({error.strerror}); choose another folder"
+            f"--workdir={shown_path(workdir)}: cannot write there ({error.strerror}); choose another folder"
         ) from None
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             raise UserError(
-                f"--workdir={workdir}: another process trains there; wait for it or choose another folder"
+                f"--workdir={shown_path(workdir)}: another process works there; wait for it or choose another"
+                " folder"
+            ) from None
+        except OSError as error:
+            raise UserError(
+                f"--workdir={shown_path(workdir)}: its file system knows no locks ({error.strerror}), so two"
+                " processes could destroy each other's files; choose a folder on another one"
             ) from None
         yield
 
 
-def keep_config(workdir: pathlib.Path, config: ConfigDict) -> None:
-    """Write config.json, or check it: a run goes on under the config that it began with.
+def archive(workdir: pathlib.Path) -> pathlib.Path | None:
+    """Move a run to a sibling folder with the next free number: runs/cars-seed0 to runs/cars-seed0.old-1.
+
+    Returns:
+      The new place, or None where `workdir` holds no run.
+
+    Raises:
+      UserError: the folder cannot be moved, or another process works there.
+    """
+    workdir = pathlib.Path(os.path.abspath(workdir))
+    if not any((workdir / name).exists() for name in (CONFIG_FILE, CHECKPOINTS_FOLDER)):
+        return None
+    shown = shown_path(workdir)
+    if pathlib.Path.cwd().is_relative_to(workdir):
+        raise UserError(f"--overwrite cannot move {shown}: the program runs inside it; start it elsewhere")
+    with exclusive(workdir):
+        number = 1
+        while (place := workdir.with_name(f"{workdir.name}.old-{number}")).exists():
+            number += 1
+        try:
+            os.rename(workdir, place)
+        except OSError as error:
+            reason = "it is a mount point" if error.errno == errno.EBUSY else error.strerror
+            raise UserError(
+                f"--overwrite cannot move {shown} to {place.name} ({reason}); choose another --workdir"
+            ) from None
+    return place
+
+
+def check_config_of(workdir: pathlib.Path, config: ConfigDict) -> None:
+    """Do nothing where there is no config.json; else check that the run there can go on under `config`.
 
     Raises:
       UserError: another config is there; the message names the differing keys and both values.
     """
-    path = workdir / "config.json"
-    flat = {key: list(value) if isinstance(value, tuple) else value for key, value in flatten(config).items()}
-    if path.exists():
+    path = workdir / CONFIG_FILE
+    if not path.exists():
+        return
+    with _deletable(path):
         before = read_json(path)
-        differing = [
-            key
-            for key in sorted(before.keys() | flat.keys())
-            if before.get(key, "absent") != flat.get(key, "absent") and not _resumable(key, config)
-        ]
-        if differing:
-            named = "; ".join(
-                f"{key}={before.get(key, 'absent')!r} there, {flat.get(key, 'absent')!r} now"
-                for key in differing[:MAX_NAMED]
-            )
-            more = f" and {len(differing) - MAX_NAMED} more" if len(differing) > MAX_NAMED else ""
-            raise UserError(
-                f"{path}: this workdir holds a run with another config ({named}{more}); "
-                "give those values or another --workdir"
-            )
-    write_json_atomically(path, flat)
+    if not isinstance(before, dict):
+        raise UserError(
+            f"{shown_path(path)} is not a config written by this program; choose another --workdir"
+        )
+    differences = config_differences(before, flat_config(config))
+    if differences:
+        more = f" and {len(differences) - MAX_NAMED} more" if len(differences) > MAX_NAMED else ""
+        raise UserError(
+            f"{shown_path(path)}: this workdir holds a run with another config "
+            f"({'; '.join(differences[:MAX_NAMED])}{more}); give those values, another --workdir, or "
+            "--overwrite to archive that run"
+        )
 
 
-def keep_vocabulary(workdir: pathlib.Path, vocabulary: Vocabulary, scale: LiteralScale) -> None:
-    """Write vocabulary.json, or check it: ids and values mean the same as when the run began.
+def keep_config(workdir: pathlib.Path, config: ConfigDict) -> None:
+    """Write config.json unless it says the same already."""
+    path, flat = workdir / CONFIG_FILE, flat_config(config)
+    if not path.exists() or read_json(path) != flat:
+        write_json_atomically(path, flat)
+
+
+def check_vocabulary_of(workdir: pathlib.Path, vocabulary: Vocabulary, scale: LiteralScale) -> None:
+    """Do nothing where there is no vocabulary.json; else check that ids and values mean the same as there.
 
     Raises:
       UserError: other names, or other normalisation constants; the message gives the first difference.
     """
-    path = workdir / "vocabulary.json"
+    path = workdir / VOCABULARY_FILE
     if not path.exists():
-        write_vocabulary(path, vocabulary, scale.to_json())
         return
-    before, stored_scale = read_vocabulary(path)
+    remedy = "give the same data, another --workdir, or --overwrite to archive that run"
+    with _deletable(path):
+        before, stored_scale = read_vocabulary(path)
     for part in ("entities", "relations", "fields"):
         difference = _first_difference(getattr(before, part), getattr(vocabulary, part))
         if difference:
             raise UserError(
-                f"{path}: the data are not those that the run began with: {part}: {difference}; "
-                "give the same data or another --workdir"
+                f"{shown_path(path)}: the data are not those that the run began with: {part}: {difference}; "
+                f"{remedy}"
             )
     if stored_scale != scale.to_json():
         raise UserError(
-            f"{path}: the values are not those that the run began with: their scale differs; "
-            "give the same data or another --workdir"
+            f"{shown_path(path)}: the values are not those that the run began with: their scale differs; "
+            f"{remedy}"
         )
 
 
-def _resumable(key: str, config: ConfigDict) -> bool:
+def keep_vocabulary(workdir: pathlib.Path, vocabulary: Vocabulary, scale: LiteralScale) -> None:
+    """Write vocabulary.json unless it is there; `check_vocabulary_of` says whether it is the right one."""
+    path = workdir / VOCABULARY_FILE
+    if not path.exists():
+        write_vocabulary(path, vocabulary, scale.to_json())
+
+
+def flat_config(config: ConfigDict) -> dict[str, Any]:
+    """The values of a config by dotted key, as they come back from JSON."""
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in flatten(config).items()}
+
+
+def config_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Keys under which a run cannot go on, as "KEY=... there, ... now"; both configs are flat."""
+    return [
+        f"{key}={printable(before.get(key, 'absent'))} there, {printable(now.get(key, 'absent'))} now"
+        for key in sorted(before.keys() | now.keys())
+        if before.get(key, "absent") != now.get(key, "absent") and not _resumable(key, before, now)
+    ]
+
+
+@contextlib.contextmanager
+def _deletable(path: pathlib.Path) -> Iterator[None]:
+    """Add to an error about a damaged file what can be done: the checkpoints know config and data as well."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(
+            f"{error}; delete {path.name}: the checkpoints hold what it says, and it is written anew"
+        ) from None
+
+
+def _resumable(key: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     if key == "train.epochs":
-        return config.train.schedule == "constant"
+        # A longer run must have been through the shorter one: the same learning rates, the same validations.
+        shorter = min(before.get(key, 0), now.get(key, 0))
+        regular = shorter % now.get("train.eval_every_epochs", 1) == 0
+        return now.get("train.schedule") == "constant" and regular
     return any(key == name or key.startswith(name + ".") for name in RESUMABLE_KEYS)
 
 

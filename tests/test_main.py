@@ -31,7 +31,7 @@ def training(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ConfigDict, Pat
     """Replaces the training by one that notes how it was called: (mode, config, workdir)."""
     calls: list[tuple[str, ConfigDict, Path]] = []
     stand_in = types.ModuleType("numcoke_jax.train")
-    stand_in.train_and_evaluate = lambda config, workdir, console: calls.append(  # type: ignore[attr-defined]
+    stand_in.train_and_evaluate = lambda config, workdir, console, *, overwrite: calls.append(  # type: ignore[attr-defined]
         ("train", config, workdir)
     )
     stand_in.evaluate_only = lambda config, workdir, console: calls.append(  # type: ignore[attr-defined]
@@ -437,7 +437,7 @@ def test_an_error_of_the_training_is_one_line_and_a_code(
 
 def test_an_error_of_the_program_itself_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in = types.ModuleType("numcoke_jax.train")
-    stand_in.train_and_evaluate = lambda *_: 1 / 0  # type: ignore[attr-defined]
+    stand_in.train_and_evaluate = lambda *_, **__: 1 / 0  # type: ignore[attr-defined]
     stand_in.evaluate_only = None  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "numcoke_jax.train", stand_in)
     with pytest.raises(ZeroDivisionError):

@@ -79,7 +79,7 @@ def test_a_fresh_state() -> None:
     state = fresh_state()
     assert state.step == 0
     assert state.losses.first_nonfinite_step == -1
-    assert [float(x) for x in jax.tree.leaves(state.losses)] == [0.0, 0.0, 0.0, 0.0, -1.0]
+    assert [float(x) for x in jax.tree.leaves(state.losses)] == [0.0, 0.0, 0.0, 0.0, -1.0, 0.0]
     assert (jax.random.key_data(state.key) == jax.random.key_data(prng.base_key(0))).all()
     other = fresh_state(seed=1)
     assert np.abs(state.params["entity_embedding"] - other.params["entity_embedding"]).max() > 0.01

@@ -1,0 +1,96 @@
+"""The compiled functions of a run, shared by all runs of a process whose settings need the same ones.
+
+Seeds, data of the same sizes, validation and checkpoints do not change what is compiled: five rounds of one
+config compile once.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from ml_collections import ConfigDict
+
+from numcoke_jax.batches import Batch
+from numcoke_jax.config_checks import flatten
+from numcoke_jax.losses.objective import Objective, create_objective
+from numcoke_jax.models import GraphSizes, create_model
+from numcoke_jax.models.interface import KnowledgeModel
+from numcoke_jax.models.numeric_embedding import Literals
+from numcoke_jax.optimizer import create_optimizer
+from numcoke_jax.step import TrainState, create_state, train_step
+
+# Keys that no compiled function depends on.  `train.epochs` counts only as the end of a schedule.
+IRRELEVANT = (
+    "seed",
+    "data.",
+    "eval.",
+    "checkpoint.",
+    "train.batch_size",
+    "train.debug_nans",
+    "train.epochs",
+    "train.eval_every_epochs",
+    "train.patience",
+    "train.relations_per_step",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Programs:
+    """What a config's model and optimiser compute.
+
+    Attributes:
+      model: the model.
+      objective: its training loss.
+      new_state: (literals, *, key) -> fresh state.
+      create_state: the same, jitted.
+      step: (state, batch, literals) -> (state, loss of the step), jitted; the state is donated.  The loss is
+        NaN once a loss or gradient of this or an earlier step was not finite.
+    """
+
+    model: KnowledgeModel
+    objective: Objective
+    new_state: Callable[..., TrainState]
+    create_state: jax.stages.Wrapped
+    step: jax.stages.Wrapped
+
+
+def programs_for(config: ConfigDict, sizes: GraphSizes, total_steps: int) -> Programs:
+    """The functions for a checked config on a graph of these sizes; made once for equal settings."""
+    relevant = {key: value for key, value in flatten(config).items() if not key.startswith(IRRELEVANT)}
+    end = 0 if config.train.schedule == "constant" else total_steps
+    return _programs(_Settings((*relevant.items(), ("total_steps", end)), config, total_steps), sizes)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Settings:
+    """A config that equals another one when both need the same functions."""
+
+    relevant: tuple[tuple[str, object], ...]
+    config: ConfigDict = dataclasses.field(compare=False)
+    total_steps: int = dataclasses.field(compare=False)
+
+
+@functools.lru_cache(maxsize=4)
+def _programs(settings: _Settings, sizes: GraphSizes) -> Programs:
+    config = settings.config
+    model, objective = create_model(config, sizes), create_objective(config)
+    optimizer = create_optimizer(config.train, settings.total_steps)
+    new_state = functools.partial(create_state, model, optimizer)
+
+    def step(state: TrainState, batch: Batch, literals: Literals) -> tuple[TrainState, jax.Array]:
+        state, loss = train_step(
+            state, batch, literals, model=model, optimizer=optimizer, objective=objective
+        )
+        return state, jnp.where(state.losses.first_nonfinite_step < 0, loss, jnp.nan)
+
+    # It runs once: on the CPU, optimising the code of the many random draws takes longer than drawing.
+    options = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
+    return Programs(
+        model=model,
+        objective=objective,
+        new_state=new_state,
+        create_state=jax.jit(new_state, compiler_options=options),
+        step=jax.jit(step, donate_argnums=0),
+    )

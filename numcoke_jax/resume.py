@@ -1,0 +1,140 @@
+"""Where a run stands and how it goes on: the newest usable checkpoint, and the best one or its substitute."""
+
+import contextlib
+import dataclasses
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from numcoke_jax.checkpoints import Checkpoints, Name, UnusableCheckpoint
+from numcoke_jax.early_stopping import PatienceState
+from numcoke_jax.errors import UserError
+from numcoke_jax.run import Run
+from numcoke_jax.step import TrainState
+from numcoke_jax.workdir import CHECKPOINTS_FOLDER, RunIdentity, check_config_of, check_vocabulary_of
+
+Warn = Callable[[str], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """What the loop knows beside the state; saved with every checkpoint.
+
+    Attributes:
+      validated_step: the last step whose parameters were validated and logged; 0 before.
+      patience: best validation so far and how long ago it was.
+      seconds: wall-clock seconds of training so far, over all resumed parts.
+      faults: what was lost on the way and changes the result, one line each.
+    """
+
+    validated_step: int = 0
+    patience: PatienceState = PatienceState()
+    seconds: float = 0.0
+    faults: tuple[str, ...] = ()
+
+    def stopped(self, patience: int) -> bool:
+        """True if `patience` (0: never) validations in a row were not better."""
+        return 0 < patience <= self.patience.bad
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values."""
+        changes = {"patience": self.patience.to_json(), "faults": list(self.faults)}
+        return dataclasses.asdict(self) | changes
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> "Progress":
+        """The progress that `to_json` wrote."""
+        changes = {"patience": PatienceState.from_json(fields["patience"]), "faults": tuple(fields["faults"])}
+        return cls(**{**fields, **changes})
+
+
+def is_complete(run: Run, progress: Progress) -> bool:
+    """True if nothing is left to train: the last step is validated, or patience has run out."""
+    return progress.validated_step >= run.total_steps or progress.stopped(run.config.train.patience)
+
+
+def checkpoints_of(run: Run, workdir: pathlib.Path) -> Checkpoints:
+    """The checkpoints in the folder of a run.
+
+    Raises:
+      UserError: config.json or vocabulary.json there is of another run.
+    """
+    check_config_of(workdir, run.config)
+    check_vocabulary_of(workdir, run.graph.vocabulary, run.scale)
+    return Checkpoints(
+        workdir / CHECKPOINTS_FOLDER,
+        newest=run.config.checkpoint.keep,
+        identity=RunIdentity.of(run.config, run.graph),
+        like=run.abstract_state,
+    )
+
+
+def newest_state(run: Run, checkpoints: Checkpoints, warn: Warn) -> tuple[TrainState, Progress] | None:
+    """State and progress of the newest usable checkpoint, None where there is none.
+
+    Args:
+      run: the run.
+      checkpoints: its checkpoints.
+      warn: is told of every newer checkpoint that was passed over, and of a best one that is lost.
+
+    Raises:
+      UserError: no checkpoint can be used, or training is further than `train.epochs` asks for.
+    """
+    newest, faults = checkpoints.restore_newest()
+    if newest is None:
+        return None
+    for fault in faults:
+        warn(f"{fault}; falling back to the one before")
+    progress, step = Progress.from_json(newest.progress), newest.name.step
+    if step > run.total_steps and not progress.stopped(run.config.train.patience):
+        epochs = -(-step // run.batches.steps_per_epoch)
+        raise UserError(
+            f"train.epochs={run.config.train.epochs} is less than the run has behind it ({epochs} epochs, "
+            f"{step} steps); give {epochs} or more, another --workdir, or --overwrite to archive that run"
+        )
+    if progress.patience.best_step and not is_complete(run, progress):
+        progress = keep_best(run, checkpoints, progress, warn)
+    return newest.state, progress
+
+
+def keep_best(run: Run, checkpoints: Checkpoints, progress: Progress, warn: Warn) -> Progress:
+    """The same progress if the checkpoint at its best step can be used, else one with the best that is left.
+
+    That is the validated checkpoint with the highest validation metric, the earliest of equal ones; the new
+    progress tells of the loss.
+
+    Raises:
+      UserError: no validated checkpoint is left.
+    """
+    try:
+        checkpoints.usable_at(progress.patience.best_step)
+        return progress
+    except UnusableCheckpoint as error:
+        fault = f"{error}, and it was the best"
+    left: dict[Name, float | None] = {}
+    for name in checkpoints.names():
+        with contextlib.suppress(UnusableCheckpoint):
+            restored = checkpoints.restore(name)
+            if 0 < name.step == restored.progress["validated_step"]:
+                left[name] = selection_metric(run, run.evaluate.for_selection(restored.state.params))
+    if not left:
+        raise UserError(
+            f"{fault}; no other validated checkpoint is left: restore a copy of it, or archive the run with "
+            "--overwrite"
+        )
+
+    def rank(name: Name) -> tuple[float, int]:
+        metric = left[name]  # None without validation facts: the newest counts as the best
+        return (0.0, name.step) if metric is None else (metric, -name.step)
+
+    best = max(left, key=rank)
+    epoch = best.step // run.batches.steps_per_epoch
+    fault = f"{fault}; checkpoint {best} (epoch {epoch}) takes its place"
+    warn(fault)
+    patience = dataclasses.replace(progress.patience, best=left[best], best_epoch=epoch, best_step=best.step)
+    return dataclasses.replace(progress, patience=patience, faults=(*progress.faults, fault))
+
+
+def selection_metric(run: Run, ranks: Mapping[str, Mapping[str, Any]]) -> float | None:
+    """The number that validation maximises; None without validation facts."""
+    return ranks["exclude_self" if run.config.eval.exclude_self else "all"]["mrr"]
