@@ -149,6 +149,10 @@ def test_a_misspelt_choice_is_answered_with_the_choices_and_the_closest(key: str
         ("data.split", (0.1, 0.1, math.nan), (0.1, 0.1, 0.8)),
         ("data.relations", ("",), ("is longer than", "NA", "1")),
         ("data.relations", (1,), ()),
+        ("data.synthetic_entities", 1, 2),
+        ("data.synthetic_triples", 0, 10_000_000),
+        ("data.synthetic_kinds", (), ("skewed", "discrete")),
+        ("data.synthetic_kinds", ("normal",), ("continuous",)),
         ("attention.operators", (), ("mlp",)),
         ("attention.operators", ("product", "product"), ("product", "mlp")),
         ("attention.operators", ("sum",), ("difference",)),
@@ -161,17 +165,18 @@ def test_known_bounds(key: str, wrong: Any, allowed: Any) -> None:
 
 def test_choices_are_those_of_the_code_that_uses_them() -> None:
     from numcoke_jax import selection
-    from numcoke_jax.data import comparisons, normalize, tables
+    from numcoke_jax.data import comparisons, normalize, synthetic, tables
     from numcoke_jax.losses import contrastive
     from numcoke_jax.models import MODELS, attention
 
     assert set(MODEL_NAMES) == set(MODELS)
-    assert set(TABLE_NAMES) == set(tables.TABLES)
+    assert set(TABLE_NAMES) == {*tables.TABLES, "fb15k_237", "synthetic"}
     assert OPERATORS == attention.OPERATORS
     for key, choices in (
         ("data.protocol", comparisons.PROTOCOLS),
         ("data.direction", comparisons.DIRECTIONS),
         ("data.groups", comparisons.GROUPS),
+        ("data.synthetic_kinds", synthetic.KINDS),
         ("data.normalize", normalize.KINDS),
         ("okcl.sampling", contrastive.SAMPLINGS),
         ("okcl.negatives", contrastive.NEGATIVES),
@@ -214,6 +219,19 @@ def test_choices_are_those_of_the_code_that_uses_them() -> None:
 )
 def test_rules_that_join_keys(key: str, value: Any, message: str) -> None:
     assert refusal(changed(key, value)) == message
+
+
+def test_a_synthetic_graph_has_to_fit_in_memory() -> None:
+    config = default_config()
+    config.data.synthetic_entities, config.data.synthetic_fields = 10**8, 11
+    check_config(config)  # nobody makes it
+    config.data.table = "synthetic"
+    assert refusal(config) == (
+        "data.synthetic_entities=100000000 times data.synthetic_fields=11 or data.synthetic_relations=8 is "
+        "1100000000, must be at most 1000000000: the values have to fit in memory"
+    )
+    config.data.synthetic_fields = 10
+    check_config(config)
 
 
 def test_rules_that_join_keys_let_fitting_pairs_pass() -> None:
