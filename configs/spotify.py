@@ -5,8 +5,9 @@ Hardware:  2 CPU cores; a GPU if there is one
 Expected:  under 20 minutes; test MRR, filtered, tail side
 Measured:
 
-The raw table spotify.csv (Kaggle geomack/spotifyclassification) must lie in config.data.dir, $NUMCOKE_DATA or
-the user cache.  One common group of songs is compared by every relation, as in the public Comp7 set.
+The raw table spotify.csv (Kaggle geomack/spotifyclassification) is searched in config.data.dir, $NUMCOKE_DATA
+and the user cache, and downloaded if it is in none.  One common group of songs is compared by every relation,
+as in the public Comp7 set.
 """
 
 from ml_collections import ConfigDict

@@ -5,8 +5,9 @@ Hardware:  2 CPU cores; a GPU if there is one
 Expected:  under 20 minutes; test MRR, filtered, tail side
 Measured:
 
-The raw table us_cities.csv (simplemaps, the basic US cities file) must lie in data.dir, $NUMCOKE_DATA or
-the user cache.  One common group of cities is compared by every relation, as in the public Comp7 set.
+The raw table us_cities.csv (simplemaps, the basic US cities file) is searched in config.data.dir,
+$NUMCOKE_DATA and the user cache, and downloaded if it is in none.  One common group of cities is compared by
+every relation, as in the public Comp7 set.
 """
 
 from ml_collections import ConfigDict

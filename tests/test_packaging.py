@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from numcoke_jax.command_line import parse_command_line
-from numcoke_jax.data import build
+from numcoke_jax.data import build, rdf
 from numcoke_jax.errors import UserError
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -83,6 +83,8 @@ def flag_problems(flags: list[str], module: str = "numcoke_jax.main") -> list[st
             parse_command_line(flags)
         elif module == "numcoke_jax.data.build":
             build.parser().parse_args(flags)
+        elif module == "numcoke_jax.data.rdf":
+            rdf.parser().parse_args(flags)
     except UserError as error:
         return [str(error)]
     return []
@@ -130,6 +132,7 @@ def test_makefile_commands_name_what_exists():
         ("python -m numcoke_jax.main --config.model.dim=many", "many"),
         ("python -m numcoke_jax.main --wrokdir=runs/x", "wrokdir"),
         ("python -m numcoke_jax.data.build --tabel=cars --out=DIR", "--table"),
+        ("python -m numcoke_jax.data.rdf x.nt --out=DIR --shorten=lst", "--shorten"),
     ],
 )
 def test_a_wrong_command_is_noticed(command, problem):
