@@ -36,7 +36,7 @@ def run_once(config: str, data: str, preset: str, values: str, seed: int, out: P
             f"--config={config}:{preset}",
             f"--workdir={workdir}",
             f"--config.seed={seed}",
-            f"--config.data.values={values}",
+            f"--config.data.control={values}",
             *([f"--config.data.path={data}"] if data else []),
             *extra,
         ]

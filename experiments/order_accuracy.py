@@ -15,6 +15,7 @@ from typing import Any
 import rich.console
 from rich.table import Table
 
+from numcoke_jax.console import Console
 from numcoke_jax.errors import UserError
 from numcoke_jax.order_accuracy import pair_orders, summary
 from numcoke_jax.report import write_json_atomically
@@ -23,7 +24,7 @@ from numcoke_jax.trained import load_trained
 
 def order_accuracy(workdir: Path, split: str = "test") -> list[dict[str, Any]]:
     """Rows of `order_accuracy.summary` for the best checkpoint of a run."""
-    trained = load_trained(workdir)
+    trained = load_trained(workdir, Console().warn)
     run = trained.run
     orders = pair_orders(
         run.graph,

@@ -4,11 +4,10 @@ import dataclasses
 import pathlib
 from typing import Any
 
-from absl import logging
-
+from numcoke_jax.config_checks import shown_path
 from numcoke_jax.config_files import stored_config
 from numcoke_jax.errors import UserError
-from numcoke_jax.resume import checkpoints_of, keep_best, newest_state
+from numcoke_jax.resume import Warn, checkpoints_of, newest_state
 from numcoke_jax.run import Run, create_run
 
 
@@ -20,19 +19,18 @@ class Trained:
     params: Any
 
 
-def load_trained(workdir: pathlib.Path) -> Trained:
+def load_trained(workdir: pathlib.Path, warn: Warn) -> Trained:
     """The run of `workdir`, its data loaded as its config.json says, with its best parameters.
 
+    `warn` is told of damaged checkpoints that were passed over.
+
     Raises:
-      UserError: there is no run or no complete checkpoint, or the data are not those of the run.
+      UserError: there is no run or no usable checkpoint, or the data are not those of the run.
     """
-    if not (workdir / "checkpoints").is_dir():
-        raise UserError(f"{workdir}: no run with checkpoints there; train one with --workdir={workdir}")
     run = create_run(stored_config(workdir / "config.json"))
     with checkpoints_of(run, workdir) as checkpoints:
-        newest = newest_state(run, checkpoints, logging.warning)
+        newest = newest_state(run, checkpoints, warn)
         if newest is None or not newest[1].patience.best_step:
-            raise UserError(f"{workdir}: no checkpoint there that was validated; train first")
-        progress = keep_best(run, checkpoints, newest[1], logging.warning)
-        best = checkpoints.restore(checkpoints.usable_at(progress.patience.best_step))
+            raise UserError(f"{shown_path(workdir)}: no checkpoint that was validated; train there first")
+        best = checkpoints.restore(checkpoints.usable_at(newest[1].patience.best_step))
     return Trained(run, best.state.params)

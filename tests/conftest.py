@@ -8,7 +8,14 @@ from pathlib import Path
 # already fills the cores; nothing read from a compilation cache that an earlier version wrote.
 os.environ["JAX_PLATFORMS"] = os.environ.get("NUMCOKE_TEST_PLATFORM", "cpu")
 os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
-os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false"
+# Most of the time of a small test goes into compiling: LLVM need not optimise what runs once.
+os.environ["XLA_FLAGS"] = " ".join(
+    [
+        os.environ.get("XLA_FLAGS", ""),
+        "--xla_cpu_multi_thread_eigen=false",
+        "--xla_backend_optimization_level=0",
+    ]
+)
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 # A developer's own tables must not change what the tests find; a test that needs the variable sets it.

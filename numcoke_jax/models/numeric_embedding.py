@@ -10,19 +10,22 @@ c_im = [observed, observed * X_im, 1 - observed] and the basis T_m = [W_x^m v_m 
 o_im = sum_q c_imq T_mq, and whatever is linear in o is a matrix product over the coefficients.
 """
 
+from typing import Any
+
 import flax.linen as nn
 import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 
 @struct.dataclass
 class Literals:
     """Numeric values of N entities in M fields."""
 
-    values: Float[Array, "N M"]  # float32 on the scale of `data.normalize`; 0 where missing
-    observed: Bool[Array, "N M"]
-    positions: Float[Array, "N M"] | None = None  # quantiles in [0, 1]; for the numeric order term
+    # Arrays, or what JAX puts in their place when it describes a compiled function.
+    values: Any  # float32 [N, M] on the scale of `data.normalize`; 0 where missing
+    observed: Any  # bool [N, M]
+    positions: Any = None  # float32 [N, M] quantiles in [0, 1], or None; for the numeric order term
 
 
 def value_coefficients(literals: Literals) -> Float[Array, "N M 3"]:

@@ -10,6 +10,8 @@ it where they are missing, so that a guessed value decides less than a known one
 field that each relation compares.
 """
 
+from typing import Any
+
 import flax.linen as nn
 import jax.numpy as jnp
 from flax import struct
@@ -25,10 +27,10 @@ INITIAL_CERTAINTY = 0.5  # of a missing value
 class RelationPositions:
     """Where every entity stands on the scale of each of S relations."""
 
-    position: Float[Array, "S N"]  # z, in [0, 1]
-    certainty: Float[Array, "S N"]  # k, in (0, 1]
-    slope: Float[Array, " S"]  # s; its sign is the relation's direction
-    weight: Float[Array, " S"]  # softplus(b)
+    position: Any  # float32 [S, N], z, in [0, 1]
+    certainty: Any  # float32 [S, N], k, in (0, 1]
+    slope: Any  # float32 [S], s; its sign is the relation's direction
+    weight: Any  # float32 [S], softplus(b)
 
 
 class NumericOrder(nn.Module):

@@ -22,6 +22,7 @@ number to every field's score and cancels in the softmax: it is left out.
 import functools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -41,17 +42,17 @@ from numcoke_jax.ops import pairwise
 class DroppedVectors:
     """What the translation term saw of the heads and of all tails; the contrastive loss takes the same."""
 
-    heads: Float[Array, "S H d"]  # e~_h
-    tails: Float[Array, "S N d"]  # e~_t
+    heads: Any  # float32 [S, H, d], e~_h
+    tails: Any  # float32 [S, N, d], e~_t
 
 
 @struct.dataclass
 class RelationAwareEntities:
     """What scoring under S relations needs; made once a step, or once a relation in evaluation."""
 
-    entities: Float[Array, "S N d"]  # e
-    relations: Float[Array, "S d"]  # r
-    projected: Float[Array, "S N d"]  # e W_r
+    entities: Any  # float32 [S, N, d], e
+    relations: Any  # float32 [S, d], r
+    projected: Any  # float32 [S, N, d], e W_r
     dropped: DroppedVectors | None = None  # added by `RAKGE.__call__`
 
 

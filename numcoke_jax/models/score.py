@@ -7,6 +7,8 @@
 All vectors are e_att; the missing "att" in the paper's second term is taken for a misprint.
 """
 
+from typing import Any
+
 import flax.linen as nn
 import jax.numpy as jnp
 from flax import struct
@@ -22,9 +24,9 @@ ORDERS = ("reward", "penalty", "none")
 class EncodedEntities:
     """What scoring under S relations needs; made once a step, or once a relation in evaluation."""
 
-    entities: Float[Array, "S N d"]  # e_att
-    relations: Float[Array, "S d"]  # r
-    projected: Float[Array, "S N d"] | None  # W_r e_att; None without an order term
+    entities: Any  # float32 [S, N, d], e_att
+    relations: Any  # float32 [S, d], r
+    projected: Any  # float32 [S, N, d], W_r e_att; None without an order term
     positions: RelationPositions | None = None  # None without a numeric order term
 
 
