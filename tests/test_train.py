@@ -215,6 +215,6 @@ def test_evaluation_needs_a_checkpoint(tmp_path):
 def test_a_loss_that_is_not_finite_stops_the_run_by_name(tmp_path):
     config = config_of(folder(tmp_path / "data"), train__learning_rate=1e6, train__epochs=40)
     with pytest.raises(
-        FloatingPointError, match=r"step \d+ \(epoch \d+\): a loss or gradient is not finite.*1000000"
+        FloatingPointError, match=r"^step \d+ \(epoch \d+, learning rate 1e\+06\): .* not finite"
     ):
         train(config, tmp_path / "run")
