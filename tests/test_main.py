@@ -101,7 +101,10 @@ WRONG_OVERRIDES = [
     ("train.epochs.x=5", "train.epochs.x is not a config key; did you mean train.epochs?"),
     ("train.epochs=", "train.epochs='' has the wrong type: needs an integer >= 1 and <= 1000000"),
     ("seed=4294967296", "seed=4294967296 is out of range: needs an integer >= 0 and <= 4294967295"),
-    ("model.name=a\nb\x1b[31m", "model.name=a\\nb\\x1b[31m is not a choice: needs one of numcoke, rakge, literale, transe"),
+    (
+        "model.name=a\nb\x1b[31m",
+        "model.name=a\\nb\\x1b[31m is not a choice: needs one of numcoke, rakge, literale, transe",
+    ),
 ]
 
 
