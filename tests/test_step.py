@@ -13,7 +13,7 @@ import pytest
 from numcoke_jax import prng
 from numcoke_jax.losses.objective import Objective, create_objective
 from numcoke_jax.ops import pairwise
-from numcoke_jax.step import LossSums, TrainState, create_state, train_step
+from numcoke_jax.step import PARTS, LossSums, TrainState, create_state, train_step
 from tests import examples
 
 BLOW_UP_AT = 4  # the step whose update makes every parameter huge
@@ -225,6 +225,48 @@ def test_a_gradient_that_is_not_finite_counts_though_its_loss_is() -> None:
     state, loss = simple_step(0.5)(simple_state(4.0, 0.0), examples.batch(), examples.literals())
     assert loss == 2.0
     assert state.losses.first_nonfinite_step == 0
+    assert parts_of(state) == {"gradient"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Given(Objective):
+    """Losses that do not depend on anything."""
+
+    total: float = 1.0
+    bce: float = 1.0
+    other: float = 1.0
+
+    def losses(self, params: Any, batch: Any, literals: Any, *, model: Any, key: Any) -> Any:
+        total, bce, other, one = (jnp.float32(x) for x in (self.total, self.bce, self.other, 1.0))
+        return total, {"bce": (bce, one), "contrastive": (other, one)}
+
+
+def given_step(state: TrainState, **values: Any) -> TrainState:
+    bound = functools.partial(train_step, model=model(), optimizer=optax.sgd(0.25), objective=Given(**values))
+    return jax.jit(bound)(state, examples.batch(), examples.literals())[0]
+
+
+def parts_of(state: TrainState) -> set[str]:
+    return {name for bit, name in enumerate(PARTS) if int(state.losses.nonfinite_parts) >> bit & 1}
+
+
+@pytest.mark.parametrize(
+    ("values", "parts"),
+    [
+        ({}, set()),
+        ({"total": jnp.inf}, {"total"}),
+        ({"bce": jnp.nan, "total": jnp.nan}, {"bce", "total"}),
+        ({"other": -jnp.inf}, {"contrastive"}),
+    ],
+    ids=["none", "total", "bce", "contrastive"],
+)
+def test_what_was_not_finite_is_named_by_the_first_step_alone(values: dict, parts: set[str]) -> None:
+    state = given_step(given_step(simple_state(1.0)), **values)
+    assert parts_of(state) == parts
+    assert state.losses.first_nonfinite_step == (1 if parts else -1)
+    later = given_step(state, bce=jnp.inf)
+    assert parts_of(later) == (parts or {"bce"})
+    assert later.losses.first_nonfinite_step == (1 if parts else 2)
 
 
 def test_a_state_can_be_donated() -> None:
