@@ -18,7 +18,7 @@ import re
 import shutil
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import jax
@@ -356,22 +356,26 @@ def _reason(error: Exception) -> str:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep Orbax's log lines, and the tracebacks of the threads it gives up, off the screen.
+    """Keep Orbax's log lines off the screen, and what threads report that it has given up.
 
     What goes wrong is raised in the calling thread too, and said once, there.
     """
-    verbosity, excepthook = logging.get_verbosity(), sys.excepthook
+    verbosity, before = logging.get_verbosity(), (sys.excepthook, sys.unraisablehook)
 
-    def of_main_thread(*error: Any) -> None:
-        if threading.current_thread() is threading.main_thread():
-            excepthook(*error)
+    def of_main_thread(hook: Callable[..., None]) -> Callable[..., None]:
+        def report(*error: Any) -> None:
+            if threading.current_thread() is threading.main_thread():
+                hook(*error)
+
+        return report
 
     logging.set_verbosity(logging.FATAL)
-    sys.excepthook = of_main_thread
+    sys.excepthook, sys.unraisablehook = (of_main_thread(hook) for hook in before)
     try:
         yield
     except BaseException:
-        raise  # threads may still be failing: the hook stays
+        raise  # its threads may go on failing for a while: the hooks stay
     else:
+        sys.excepthook, sys.unraisablehook = before
+    finally:
         logging.set_verbosity(verbosity)
-        sys.excepthook = excepthook
