@@ -258,3 +258,22 @@ def test_a_dropped_entity_is_the_unknown_one() -> None:
     unknown = jnp.broadcast_to(parameters["unknown_entity"], parameters["entity_embedding"].shape)
     expected = logits(parameters | {"entity_embedding": unknown})
     np.testing.assert_allclose(training_logits(model)(parameters), expected, rtol=1e-5)
+
+
+def test_a_dropped_entity_keeps_its_place_in_the_numeric_order() -> None:
+    """Missing positions are guessed from the entity's own embedding, dropped or not."""
+    model, parameters = examples.model_and_parameters(
+        examples.config_with(train__entity_dropout=1.0, score__numeric_order=True)
+    )
+
+    @examples.compiled
+    def both_modes(parameters: dict) -> list[Any]:
+        keys = {name: jax.random.key(0) for name in STREAMS_OF_MODELS}
+        encode = functools.partial(
+            examples.apply, model, parameters, RELATIONS, examples.literals(), method="encode"
+        )
+        return [encode(train=True, rngs=keys), encode(train=False)]
+
+    training, evaluation = both_modes(parameters)
+    np.testing.assert_allclose(training.positions.position, evaluation.positions.position, rtol=1e-6)
+    assert np.abs(training.entities - evaluation.entities).max() > 0.01
