@@ -39,10 +39,10 @@ def load_config(path: str) -> ConfigDict:
         raise UserError(_failure(path, error)) from error
     try:
         check_keys(config)
-        if preset:
-            apply_preset(config, preset)
     except UserError as error:
         raise UserError(f"{shown_path(path)}: {error}") from error
+    if preset:
+        apply_preset(config, preset)
     return canonical_config(config)
 
 
