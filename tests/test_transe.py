@@ -128,29 +128,41 @@ def test_encode_then_score_is_the_model(name: str) -> None:
     """What the ranking calls equals what training calls."""
     model, parameters = examples.model_and_parameters(examples.config_with(model__name=name))
     assert isinstance(model, KnowledgeModel)
-    call = functools.partial(examples.apply, model, parameters, train=False)
-    whole, _ = call(RELATIONS, HEADS, examples.literals())
-    for slot in range(2):
-        encoded = call(RELATIONS[slot : slot + 1], examples.literals(), method="encode")
-        found = call(encoded, HEADS[slot : slot + 1], method="score")
-        np.testing.assert_allclose(found[0], whole[slot], rtol=1e-5)
+
+    @examples.compiled
+    def both_ways(parameters: dict, literals: Any) -> tuple[jax.Array, list[jax.Array]]:
+        call = functools.partial(examples.apply, model, parameters, train=False)
+        slots = []
+        for slot in range(2):
+            encoded = call(RELATIONS[slot : slot + 1], literals, method="encode")
+            slots.append(call(encoded, HEADS[slot : slot + 1], method="score")[0])
+        return call(RELATIONS, HEADS, literals)[0], slots
+
+    whole, slots = both_ways(parameters, examples.literals())
+    np.testing.assert_allclose(slots, whole, rtol=1e-5)
+
+
+@functools.cache
+def compiled_gradient(name: str) -> Any:
+    """(parameters, batch, literals) -> ((total, terms), gradients) in training."""
+    config = examples.config_with(model__name=name)
+    model, _ = examples.model_and_parameters(config)
+    loss = functools.partial(create_objective(config).losses, model=model, key=jax.random.key(3))
+    return examples.compiled(jax.value_and_grad(loss, has_aux=True))
 
 
 @pytest.mark.parametrize("name", COMPARED)
 @pytest.mark.parametrize("case", ["random", "zero embeddings", "no negatives", "everything masked"])
 def test_losses_and_gradients_are_finite(name: str, case: str) -> None:
-    config = examples.config_with(model__name=name)
-    model, parameters = examples.model_and_parameters(config)
-    batch, objective = examples.batch(), create_objective(config)
+    _, parameters = examples.model_and_parameters(examples.config_with(model__name=name))
+    batch = examples.batch()
     if case == "zero embeddings":
         parameters = jax.tree.map(jnp.zeros_like, parameters)
     elif case == "no negatives":
         batch = dataclasses.replace(batch, negatives=jnp.zeros_like(batch.negatives))
     elif case == "everything masked":
         batch = dataclasses.replace(batch, mask=jnp.zeros_like(batch.mask))
-    loss = functools.partial(objective.losses, model=model, key=jax.random.key(3))
-    gradient = examples.compiled(jax.value_and_grad(loss, has_aux=True))
-    (total, _), gradients = gradient(parameters, batch, examples.literals())
+    (total, _), gradients = compiled_gradient(name)(parameters, batch, examples.literals())
     assert np.isfinite(total)
     for path, leaf in jax.tree.leaves_with_path(gradients):
         assert np.isfinite(leaf).all(), jax.tree_util.keystr(path)
@@ -165,7 +177,8 @@ def test_forty_steps_halve_the_loss(name: str) -> None:
     config = examples.config_with(model__name=name, score__dropout=0.0)
     model, _ = examples.model_and_parameters(config)
     optimizer, literals = optax.adam(0.05), examples.literals()
-    state = create_state(model, optimizer, literals, key=prng.base_key(0))
+    create = examples.compiled(functools.partial(create_state, model, optimizer))
+    state = create(literals, key=prng.base_key(0))
     step = examples.compiled(
         functools.partial(train_step, model=model, optimizer=optimizer, objective=create_objective(config))
     )
