@@ -27,7 +27,6 @@ def get_config() -> ConfigDict:
     config.model.attribute_dim = 64
 
     config.train.batch_size = 128
-    config.train.epochs = 300
     config.train.eval_every_epochs = 20
     config.eval.selection = "reversed"  # every relation is a strict order
     apply_preset(config, "numeric")

@@ -25,7 +25,6 @@ def get_config() -> ConfigDict:
     config.data.split = (0.1, 0.1, 0.8)
     config.data.missing_rate = 0.2
     config.eval.selection = "reversed"  # every relation is a strict order
-    config.train.epochs = 1000
     config.train.eval_every_epochs = 20
     apply_preset(config, "numeric")
     return config

@@ -26,7 +26,7 @@ def get_config() -> ConfigDict:
 
     config.train.batch_size = 512
     config.train.relations_per_step = 4  # 215 steps an epoch; more slots save few of them and cost memory
+    apply_preset(config, "paper")
     config.train.epochs = 100
     config.train.eval_every_epochs = 5
-    apply_preset(config, "paper")
     return config

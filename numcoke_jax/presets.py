@@ -12,14 +12,30 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.errors import UserError
 
+# What public code of the ported models sets: dropout 0.7, L1, margin 9, Adam 1e-3, no extension.
+PUBLIC_SETTINGS: Mapping[str, Any] = {
+    "score.numeric_order": False,
+    "score.norm": 1,
+    "score.margin": 9.0,
+    "score.dropout": 0.7,
+    "train.entity_dropout": 0.0,
+    "train.learning_rate": 1e-3,
+    "train.schedule": "constant",
+    "train.epochs": 700,
+    "train.patience": 10,
+    "okcl.weight": 0.0,
+}
+
 PRESETS: dict[str, Mapping[str, Any]] = {
-    # NumCoKE as the paper has it, every extension off.
+    # NumCoKE as the paper has it, every extension off.  It learns slowly: the rate has to fall to the end.
     "paper": {
         "model.name": "numcoke",
         "score.numeric_order": False,
         "train.entity_dropout": 0.0,
         "okcl.weight": 0.3,
         "train.learning_rate": 1e-3,
+        "train.schedule": "cosine",
+        "train.epochs": 700,
         "train.patience": 15,
     },
     # NumCoKE with the numeric order term, which needs no contrastive loss: RESULTS.md has both measured.
@@ -28,7 +44,18 @@ PRESETS: dict[str, Mapping[str, Any]] = {
         "score.numeric_order": True,
         "okcl.weight": 0.0,
         "train.learning_rate": 3e-3,
+        "train.schedule": "cosine",
+        "train.epochs": 240,
         "train.patience": 10,
+    },
+    "transe": {"model.name": "transe", **PUBLIC_SETTINGS},
+    "literale": {"model.name": "literale", **PUBLIC_SETTINGS},
+    "rakge": {
+        "model.name": "rakge",
+        **PUBLIC_SETTINGS,
+        "attention.heads": 5,
+        "score.order_weight": 0.25,
+        "okcl.weight": 0.25,
     },
 }
 
