@@ -8,6 +8,9 @@
 k_ri in (0, 1] is the certainty of a position: 1 where the compared fields are observed, a learned share of
 it where they are missing, so that a guessed value decides less than a known one.  R x M weights name the
 field that each relation compares.
+
+s_r and softplus(b_r) are positive: the term rewards a head above its tail.  Of a relation of the other
+direction ("is lighter than") it can only learn to keep out, by a small weight.
 """
 
 from typing import Any
@@ -29,7 +32,7 @@ class RelationPositions:
 
     position: Any  # float32 [S, N], z, in [0, 1]
     certainty: Any  # float32 [S, N], k, in (0, 1]
-    slope: Any  # float32 [S], s; its sign is the relation's direction
+    slope: Any  # float32 [S], s > 0
     weight: Any  # float32 [S], softplus(b)
 
 
