@@ -3,7 +3,6 @@
 Command:   python -m numcoke_jax.main --config=configs/credit.py   (or: make credit)
 Hardware:  2 CPU cores; a GPU if there is one
 Expected:  under 20 minutes; test MRR, filtered, tail side
-Measured:
 
 The raw table credit.csv (Kaggle uciml/default-of-credit-card-clients-dataset) is searched in config.data.dir,
 $NUMCOKE_DATA and the user cache, and downloaded if it is in none.  One common group of clients is compared by

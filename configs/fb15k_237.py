@@ -3,7 +3,6 @@
 Command:   python -m numcoke_jax.main --config=configs/fb15k_237.py
 Hardware:  a GPU; 4 GB of memory
 Expected:  test MRR, filtered, tail side
-Measured:
 
 FB15K-237.2.zip (or its train.txt, valid.txt and test.txt) and FB15K_NumericalTriples.txt are searched in
 config.data.dir, $NUMCOKE_DATA and the user cache, and downloaded once if they are in none.  The graph has all
