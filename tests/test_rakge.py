@@ -266,12 +266,24 @@ def vectors() -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     return heads, tails, relations, 3.0 * logits
 
 
+@functools.cache
+def contrastive_loss(norm: int) -> Any:
+    """Compiled with the key as an argument: as a constant, XLA would draw its numbers while compiling."""
+    return examples.compiled(functools.partial(rakge_contrastive_loss, norm=norm))
+
+
+@functools.cache
+def loss_and_gradients(norm: int) -> Any:
+    """((sum, count), gradients by heads, tails, relations and logits)."""
+    loss = functools.partial(rakge_contrastive_loss, norm=norm)
+    return examples.compiled(jax.value_and_grad(loss, argnums=(0, 1, 2, 3), has_aux=True))
+
+
 @pytest.mark.parametrize("norm", [1, 2])
 def test_sum_and_count_equal_the_loops(norm: int) -> None:
     with jax.enable_x64(True):
         inputs = vectors()
-        loss = examples.compiled(functools.partial(rakge_contrastive_loss, norm=norm, key=KEY))
-        total, count = loss(*inputs, pairs())
+        total, count = contrastive_loss(norm)(*inputs, pairs(), key=KEY)
         heads, tails, relations, logits = examples.float64(inputs)
         expected, expected_count = contrastive_oracle.loss_of_batch(
             heads, tails, relations, logits, pairs(), *draws(), p=norm
@@ -293,9 +305,8 @@ def test_one_pair_by_hand() -> None:
         negatives=jnp.array([[[False, False, True]]]),
     )
     tails = jnp.array([[[0.0], [2.0], [-3.0]]])
-    found, count = rakge_contrastive_loss(
-        jnp.zeros((1, 1, 1)), tails, jnp.ones((1, 1)), jnp.zeros((1, 1, 3)), one, norm=1, key=KEY
-    )
+    inputs = (jnp.zeros((1, 1, 1)), tails, jnp.ones((1, 1)), jnp.zeros((1, 1, 3)))
+    found, count = contrastive_loss(1)(*inputs, one, key=KEY)
     alpha, beta = (
         float(jax.random.uniform(jax.random.fold_in(KEY, stream), (1, 1, 1))[0, 0, 0])
         for stream in (ALPHA, BETA)
@@ -307,21 +318,16 @@ def test_one_pair_by_hand() -> None:
 
 def test_gradients_equal_central_differences() -> None:
     """Of heads, tails, relations and, through the predictions, of the logits; in a random direction each."""
-
-    def total(heads: Any, tails: Any, relations: Any, logits: Any) -> jax.Array:
-        return rakge_contrastive_loss(heads, tails, relations, logits, pairs(), norm=1, key=KEY)[0]
-
     step = 1e-6
     with jax.enable_x64(True):
-        value = examples.compiled(total)
-        gradients = examples.compiled(jax.grad(total, argnums=(0, 1, 2, 3)))(*vectors())
+        _, gradients = loss_and_gradients(1)(*vectors(), pairs(), key=KEY)
         for argument, gradient in enumerate(gradients):
             direction = np.random.default_rng(9).normal(size=gradient.shape)
             totals = []
             for sign in (1.0, -1.0):
                 inputs = list(vectors())
                 inputs[argument] += sign * step * direction
-                totals.append(float(value(*inputs)))
+                totals.append(float(contrastive_loss(1)(*inputs, pairs(), key=KEY)[0]))
             slope = (totals[0] - totals[1]) / (2.0 * step)
             assert abs(slope) > 1e-4
             np.testing.assert_allclose((gradient * direction).sum(), slope, rtol=1e-5)
@@ -338,13 +344,9 @@ def test_members_alone_count_and_weights_only_in_proportion() -> None:
 @pytest.mark.parametrize("extreme", [-1e4, 1e4])
 def test_certain_predictions_and_equal_vectors_have_finite_gradients(extreme: float) -> None:
     """Predictions of 0 leave no weight to any negative; equal vectors have distance 0 from their mixes."""
-
-    def total(tails: jax.Array, relations: jax.Array, logits: jax.Array) -> jax.Array:
-        heads = jnp.ones((S, H, D))
-        return rakge_contrastive_loss(heads, tails, relations, logits, pairs(), norm=2, key=KEY)[0]
-
-    inputs = (jnp.ones((S, N, D)), jnp.zeros((S, D)), jnp.full((S, H, N), extreme))
-    value, gradients = examples.compiled(jax.value_and_grad(total, argnums=(0, 1, 2)))(*inputs)
+    heads, tails, relations = jnp.ones((S, H, D)), jnp.ones((S, N, D)), jnp.zeros((S, D))
+    inputs = (heads, tails, relations, jnp.full((S, H, N), extreme), pairs())
+    (value, _), gradients = loss_and_gradients(2)(*inputs, key=KEY)
     assert np.isfinite(value)
     assert all(np.isfinite(gradient).all() for gradient in gradients)
 
@@ -353,11 +355,7 @@ def test_certain_predictions_and_equal_vectors_have_finite_gradients(extreme: fl
 def test_a_batch_without_pairs_is_exactly_zero_with_zero_gradients(missing: str) -> None:
     empty = dataclasses.replace(pairs(), **{missing: jnp.zeros_like(getattr(pairs(), missing))})
 
-    def total(inputs: Any) -> tuple[jax.Array, jax.Array]:
-        heads, tails, relations, logits = inputs
-        return rakge_contrastive_loss(heads, tails, relations, logits, empty, norm=1, key=KEY)
-
-    (value, count), gradients = examples.compiled(jax.value_and_grad(total, has_aux=True))(vectors())
+    (value, count), gradients = loss_and_gradients(2)(*vectors(), empty, key=KEY)
     assert (value, count) == (0.0, 0.0)
     assert all(not gradient.any() for gradient in gradients)
 
@@ -369,8 +367,8 @@ def test_the_objective_contrasts_the_dropped_vectors_of_the_step() -> None:
     )
     model, parameters = examples.model_and_parameters(config)
     batch, literals = examples.batch(), examples.literals()
-    objective = functools.partial(create_objective(config).losses, model=model, key=KEY)
-    total, terms = examples.compiled(objective)(parameters, batch, literals)
+    objective = functools.partial(create_objective(config).losses, model=model)
+    total, terms = examples.compiled(objective)(parameters, batch, literals, key=KEY)
     call = examples.compiled(functools.partial(examples.apply, model, train=True))
     rngs = {"dropout": jax.random.fold_in(KEY, DROPOUT)}
     logits, encoded = call(parameters, batch.relations, batch.heads, literals, rngs=rngs)

@@ -144,10 +144,10 @@ def test_encode_then_score_is_the_model(name: str) -> None:
 
 @functools.cache
 def compiled_gradient(name: str) -> Any:
-    """(parameters, batch, literals) -> ((total, terms), gradients) in training."""
+    """(parameters, batch, literals, key=...) -> ((total, terms), gradients) in training."""
     config = examples.config_with(model__name=name)
     model, _ = examples.model_and_parameters(config)
-    loss = functools.partial(create_objective(config).losses, model=model, key=jax.random.key(3))
+    loss = functools.partial(create_objective(config).losses, model=model)
     return examples.compiled(jax.value_and_grad(loss, has_aux=True))
 
 
@@ -162,7 +162,8 @@ def test_losses_and_gradients_are_finite(name: str, case: str) -> None:
         batch = dataclasses.replace(batch, negatives=jnp.zeros_like(batch.negatives))
     elif case == "everything masked":
         batch = dataclasses.replace(batch, mask=jnp.zeros_like(batch.mask))
-    (total, _), gradients = compiled_gradient(name)(parameters, batch, examples.literals())
+    key = jax.random.key(3)
+    (total, _), gradients = compiled_gradient(name)(parameters, batch, examples.literals(), key=key)
     assert np.isfinite(total)
     for path, leaf in jax.tree.leaves_with_path(gradients):
         assert np.isfinite(leaf).all(), jax.tree_util.keystr(path)

@@ -7,7 +7,8 @@ entity table, binary cross-entropy over all entities instead of sampled negative
     e~_i  = dropout(e_i)                     one mask a step: an entity is the same vector as head and tail
     score = epsilon - ||e~_h + r - e~_t||_p  p = 1 or 2
 
-That code also subtracts one learned vector from every entity; it cancels in e_h + r - e_t and is left out.
+That code also subtracts one learned vector from every entity before the dropout.  Such differences are a
+table no less free than the one here, and undropped the vector cancels in e_h + r - e_t: it is left out.
 """
 
 import flax.linen as nn
