@@ -9,6 +9,7 @@ true and shuffled values; the same numbers go to literal_use.json and literal_us
 """
 
 import argparse
+import functools
 import statistics
 import sys
 from pathlib import Path
@@ -17,34 +18,30 @@ from typing import Any
 import rich.console
 from rich.table import Table
 
-from numcoke_jax.command_line import parse_command_line
-from numcoke_jax.console import Console
+from experiments.rounds import round_command, run_round
+from numcoke_jax.command_line import Command
+from numcoke_jax.commands import OneLineParser, run_command
 from numcoke_jax.data.controls import CONTROLS
-from numcoke_jax.errors import UserError
 from numcoke_jax.presets import PRESETS
-from numcoke_jax.report import read_json, write_json_atomically
-from numcoke_jax.train import train_and_evaluate
+from numcoke_jax.report import write_json_atomically
 
 METRICS = ("mrr", "hits@1", "mr")
 
 
-def run_once(config: str, data: str, preset: str, values: str, seed: int, out: Path, extra: list[str]) -> Any:
-    """The report of one run, trained unless its workdir already has one."""
-    workdir = out / f"{preset}-{values}-seed{seed}"
-    if not (workdir / "report.json").exists():
-        arguments = [
+def command_of(
+    config: str, data: str, preset: str, values: str, seed: str, out: Path, extra: list[str]
+) -> Command:
+    """The command of one run."""
+    return round_command(
+        [
             f"--config={config}:{preset}",
-            f"--workdir={workdir}",
-            f"--config.seed={seed}",
-            f"--config.data.control={values}",
             *([f"--config.data.path={data}"] if data else []),
             *extra,
+            f"--workdir={out / f'{preset}-{values}-seed{seed}'}",
+            f"--config.seed={seed}",
+            f"--config.data.control={values}",
         ]
-        command = parse_command_line(arguments)
-        workdir.mkdir(parents=True, exist_ok=True)
-        with (workdir / "console.log").open("a", encoding="utf-8") as log:
-            train_and_evaluate(command.config, command.workdir, Console(log))
-    return read_json(workdir / "report.json")
+    )
 
 
 def rows_of(reports: dict[tuple[str, str, int], Any]) -> list[dict[str, Any]]:
@@ -109,7 +106,7 @@ def _with_deviation(mean: float, deviation: float | None) -> str:
 
 
 def _options(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="python -m experiments.literal_use",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -126,26 +123,31 @@ def _options(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     return parser.parse_known_args(arguments)
 
 
-def main(arguments: list[str]) -> int:
-    """Runs what is missing, prints the table, writes JSON and figure; returns the exit code."""
+def _run(arguments: list[str]) -> int:
     options, extra = _options(arguments)
+    commands = {  # all of them, so that a wrong name shows before the first run
+        (preset, values, seed): command_of(
+            options.config, options.data, preset, values, seed, options.out, extra
+        )
+        for preset in options.presets.split(",")
+        for values in options.values.split(",")
+        for seed in options.seeds.split(",")
+    }
     reports = {}
-    try:
-        for preset in options.presets.split(","):
-            for values in options.values.split(","):
-                for seed in map(int, options.seeds.split(",")):
-                    report = run_once(options.config, options.data, preset, values, seed, options.out, extra)
-                    reports[preset, values, seed] = report
-                    print(f"{preset} {values} seed {seed}: test MRR {report['test']['mrr']:.4f}", flush=True)
-    except (UserError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    for (preset, values, seed), command in commands.items():
+        report = reports[preset, values, command.config.seed] = run_round(command)
+        print(f"{preset} {values} seed {seed}: test MRR {report['test']['mrr']:.4f}", flush=True)
     rows = rows_of(reports)
     title = Path(options.data).name or Path(options.config).stem
     show(rows, title)
     write_json_atomically(options.out / "literal_use.json", rows)
     draw(rows, title, options.out / "literal_use.png")
     return 0
+
+
+def main(arguments: list[str]) -> int:
+    """Runs what is missing, prints the table, writes JSON and figure; returns the exit code."""
+    return run_command(functools.partial(_run, arguments), "interrupted; the same command goes on")
 
 
 if __name__ == "__main__":

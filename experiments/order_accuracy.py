@@ -7,7 +7,7 @@ values and by whether both, one or no value is observed, beside the rule "compar
 where one is missing).
 """
 
-import argparse
+import functools
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,8 @@ from typing import Any
 import rich.console
 from rich.table import Table
 
+from numcoke_jax.commands import OneLineParser, run_command
 from numcoke_jax.console import Console
-from numcoke_jax.errors import UserError
 from numcoke_jax.order_accuracy import pair_orders, summary
 from numcoke_jax.report import write_json_atomically
 from numcoke_jax.trained import load_trained
@@ -37,18 +37,13 @@ def order_accuracy(workdir: Path, split: str = "test") -> list[dict[str, Any]]:
     return summary(orders)
 
 
-def main(arguments: list[str]) -> int:
-    """Prints the table; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.order_accuracy", description=__doc__)
+def _run(arguments: list[str]) -> int:
+    parser = OneLineParser(prog="python -m experiments.order_accuracy", description=__doc__)
     parser.add_argument("--workdir", required=True, type=Path, help="folder of a finished run")
     parser.add_argument("--split", default="test", choices=("valid", "test"))
     parser.add_argument("--json", type=Path, help="file for the same numbers")
     options = parser.parse_args(arguments)
-    try:
-        rows = order_accuracy(options.workdir, options.split)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    rows = order_accuracy(options.workdir, options.split)
     table = Table(title=f"{options.workdir.name}: share of {options.split} pairs in the right order")
     for name in ("pairs", "count", "model", "raw values"):
         table.add_column(name, justify="left" if name == "pairs" else "right")
@@ -59,6 +54,11 @@ def main(arguments: list[str]) -> int:
     if options.json:
         write_json_atomically(options.json, rows)
     return 0
+
+
+def main(arguments: list[str]) -> int:
+    """Prints the table; returns the exit code."""
+    return run_command(functools.partial(_run, arguments))
 
 
 if __name__ == "__main__":

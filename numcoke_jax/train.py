@@ -111,12 +111,15 @@ def train_in_workdir(
                 console.note(f"its result is in {shown_path(workdir / REPORT_FILE)}")
                 console.result_table(report)
                 return report
+        unfinished = begun is None or not is_complete(run, begun[1])
+        if unfinished and (workdir / REPORT_FILE).exists():  # of fewer epochs or less patience
+            # Before config.json changes: a report beside it is always of that config.
+            os.replace(workdir / REPORT_FILE, workdir / f"previous-{REPORT_FILE}")
         keep_config(workdir, run.config)
         keep_vocabulary(workdir, run.graph.vocabulary, run.scale)
-        if begun is None or not is_complete(run, begun[1]):
+        progress = begun[1] if begun else Progress()
+        if unfinished:
             progress = _train(run, begun, workdir, checkpoints, console, termination)
-        else:
-            progress = begun[1]
         del begun  # the report needs the memory for the best state
         return _report(run, progress, checkpoints, workdir, console)
 
@@ -238,8 +241,6 @@ def _train(
 ) -> Progress:
     """Train from `begun`, or from scratch, to the end; the progress there."""
     check_memory(run, console)
-    if (workdir / REPORT_FILE).exists():  # of fewer epochs or less patience
-        os.replace(workdir / REPORT_FILE, workdir / f"previous-{REPORT_FILE}")
     with contextlib.closing(RunLog(workdir)) as log, termination.deferred():
         state, progress = begun or (run.fresh_state(), Progress())
         log.truncate_after(progress.validated_step)

@@ -17,6 +17,7 @@ import pytest
 from ml_collections import ConfigDict
 
 from numcoke_jax.config import default_config
+from numcoke_jax.config_checks import SECTIONS
 from numcoke_jax.console import Console
 from numcoke_jax.logs import read_metrics
 from numcoke_jax.resume import checkpoints_of
@@ -176,8 +177,13 @@ def snapshot(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 def flags_of(config: ConfigDict, workdir: Path) -> list[str]:
     """The command line that gives this config."""
-    flags = ["--config=configs/cars.py", f"--workdir={workdir}", f"--config.seed={config.seed}"]
-    for section in ("model", "score", "train", "eval", "checkpoint", "okcl", "data"):
+    return ["--config=configs/cars.py", f"--workdir={workdir}", *overrides_of(config)]
+
+
+def overrides_of(config: ConfigDict) -> list[str]:
+    """The flags that turn any config into this one."""
+    flags = [f"--config.seed={config.seed}"]
+    for section in SECTIONS:
         for key, value in config[section].items():
             written = ",".join(map(str, value)) if isinstance(value, tuple) else value
             flags.append(f"--config.{section}.{key}={written}")

@@ -27,7 +27,9 @@ from rich.table import Table
 
 from numcoke_jax import prng
 from numcoke_jax.batches import Batch
+from numcoke_jax.commands import OneLineParser, run_command
 from numcoke_jax.config import default_config
+from numcoke_jax.errors import UserError
 from numcoke_jax.losses.objective import create_objective
 from numcoke_jax.models import GraphSizes, create_model
 from numcoke_jax.models.numeric_embedding import Literals
@@ -114,9 +116,8 @@ def _timed(function: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - began, result
 
 
-def main(arguments: list[str]) -> int:
-    """Prints the figures; returns the exit code."""
-    parser = argparse.ArgumentParser(
+def _run(arguments: list[str]) -> int:
+    parser = OneLineParser(
         prog="python -m experiments.benchmark.step",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -126,9 +127,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--repeats", type=int, default=10, help="measured steps")
     parser.add_argument("--json", type=Path, help="file for the figures")
     options = parser.parse_args(arguments)
+    for name in ("entities", "fields", "dim", "queries", "relations", "repeats"):
+        if getattr(options, name) < 1:
+            raise UserError(f"--{name}={getattr(options, name)} is out of range: needs an integer >= 1")
     if options.queries % options.relations:
-        print(f"error: --queries={options.queries} must be a multiple of --relations", file=sys.stderr)
-        return 2
+        raise UserError(f"--queries={options.queries} must be a multiple of --relations={options.relations}")
     figures = measure(options)
     table = Table("what", "figure", title=f"{options.entities:,} entities, {options.queries} queries a step")
     table.add_row("training step", f"{figures['step_ms']:.1f} ms")
@@ -141,6 +144,11 @@ def main(arguments: list[str]) -> int:
     if options.json:
         write_json_atomically(options.json, figures)
     return 0
+
+
+def main(arguments: list[str]) -> int:
+    """Prints the figures; returns the exit code."""
+    return run_command(functools.partial(_run, arguments))
 
 
 if __name__ == "__main__":

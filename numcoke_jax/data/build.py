@@ -8,12 +8,13 @@ with `--config.data.path=DIR`.  The same table, options and seed write the same 
 
 import argparse
 import dataclasses
+import functools
 import io
 import os
 import sys
 from collections.abc import Collection, Sequence
-from typing import NoReturn
 
+from numcoke_jax.commands import OneLineParser, run_command
 from numcoke_jax.data.comparisons import DIRECTIONS, GROUPS, PROTOCOLS, ComparisonSettings
 from numcoke_jax.data.folder import write_folder
 from numcoke_jax.data.load import build_graph
@@ -34,17 +35,10 @@ examples:
 """
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser whose complaint is one line."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}; see --help")
-
-
 def parser() -> argparse.ArgumentParser:
     """The options of the command."""
     default = ComparisonSettings()
-    options = _Parser(
+    options = OneLineParser(
         prog="python -m numcoke_jax.data.build",
         description="Build a numeric knowledge graph, a folder in text layout, from a table.",
         epilog=EPILOG,
@@ -258,13 +252,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for terminal in (sys.stdout, sys.stderr):
         if isinstance(terminal, io.TextIOWrapper):  # names in any script, on a terminal of any encoding
             terminal.reconfigure(errors="backslashreplace")
-    try:
-        options = read_options(sys.argv[1:] if arguments is None else arguments)
-        notices = build(options)
-    except UserError as error:
-        print(f"error: {' '.join(str(error).splitlines())}", file=sys.stderr)
-        return 2
-    for notice in notices:
+    return run_command(functools.partial(_run, sys.argv[1:] if arguments is None else arguments))
+
+
+def _run(arguments: Sequence[str]) -> int:
+    options = read_options(arguments)
+    for notice in build(options):
         print(notice)
     print(f"written: {options.out}")
     return 0

@@ -21,6 +21,7 @@ import array
 import collections
 import contextlib
 import dataclasses
+import functools
 import gzip
 import importlib.util
 import io
@@ -30,12 +31,13 @@ import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, NoReturn, cast
+from typing import IO, Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from numcoke_jax.commands import OneLineParser, run_command
 from numcoke_jax.data.comparisons import split_counts, split_triples, stream
 from numcoke_jax.data.encode import encode_graph
 from numcoke_jax.data.folder import write_folder
@@ -374,16 +376,9 @@ def build_rdf_graph(
     return encode_graph(named, None, literals)
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser whose complaint is one line."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}; see --help")
-
-
 def parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    options = _Parser(
+    options = OneLineParser(
         prog="python -m numcoke_jax.data.rdf",
         description="Write an RDF file as a numeric knowledge graph, a folder in text layout.",
         epilog=EPILOG,
@@ -470,13 +465,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for terminal in (sys.stdout, sys.stderr):
         if isinstance(terminal, io.TextIOWrapper):  # names in any script, on a terminal of any encoding
             terminal.reconfigure(errors="backslashreplace")
-    try:
-        options = parser().parse_args(arguments)
-        notices = convert(options)
-    except UserError as error:
-        print(f"error: {' '.join(str(error).splitlines())}", file=sys.stderr)
-        return 2
-    for notice in notices:
+    return run_command(functools.partial(_run, sys.argv[1:] if arguments is None else arguments))
+
+
+def _run(arguments: Sequence[str]) -> int:
+    options = parser().parse_args(arguments)
+    for notice in convert(options):
         print(notice)
     print(f"written: {options.out}")
     return 0

@@ -1,0 +1,59 @@
+"""What experiments share: a config run in a workdir of its own, unless its report is there already."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from numcoke_jax.command_line import Command, parse_command_line
+from numcoke_jax.console import Console
+from numcoke_jax.errors import UserError
+from numcoke_jax.report import read_json
+from numcoke_jax.train import REPORT_FILE, train_and_evaluate
+from numcoke_jax.workdir import CONFIG_FILE, flat_config
+
+CONSOLE_FILE = "console.log"  # what the run would have shown on the screen
+REPORT_PARTS = {"seed", "valid", "test", "environment"}
+
+
+def round_command(arguments: Sequence[str]) -> Command:
+    """The run that the arguments of `numcoke_jax.main` describe.
+
+    Raises:
+      UserError: a wrong flag, key or value; or a flag that asks for more than to train a run.
+    """
+    command = parse_command_line(arguments)
+    if command.mode != "train" or command.overwrite:
+        flag = "--overwrite" if command.overwrite else f"--mode={command.mode}"
+        raise UserError(f"{flag} has no meaning in an experiment, which trains the runs that are missing")
+    return command
+
+
+def run_round(command: Command) -> dict[str, Any]:
+    """The report of a run: read if the run is finished, else trained (or resumed) to its end.
+
+    Raises:
+      UserError: the workdir holds a run of another config, or what `train_and_evaluate` raises.
+      FloatingPointError: a loss or score was not finite.
+    """
+    report = _finished_report(command)
+    if report is not None:
+        return report
+    try:
+        command.workdir.mkdir(parents=True, exist_ok=True)
+        log = (command.workdir / CONSOLE_FILE).open("a", encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise UserError(
+            f"cannot write to {command.workdir}: {error.strerror}; choose another --out"
+        ) from error
+    with log:
+        return train_and_evaluate(command.config, command.workdir, Console(log))
+
+
+def _finished_report(command: Command) -> dict[str, Any] | None:
+    """The report in the workdir, if the run there had the same config in every key and came to its end."""
+    try:
+        if read_json(command.workdir / CONFIG_FILE) != flat_config(command.config):
+            return None  # another config: the training refuses, or goes on where only its length differs
+        report = read_json(command.workdir / REPORT_FILE)
+    except UserError:  # missing or damaged: made again
+        return None
+    return report if isinstance(report, dict) and report.keys() >= REPORT_PARTS else None

@@ -1,0 +1,148 @@
+r"""Rounds with different seeds, as the paper runs five: mean ± standard deviation of every metric.
+
+    python -m experiments.seeds --config=configs/credit.py --seeds=5 --config.data.path=DIR
+
+Round i is the run with `config.seed` + i, in the folder seed{config.seed + i} under --out.  Finished rounds
+are not done again and a stopped one goes on, so the same command after a stop ends where it would have.
+The data and their split are the same in every round (`config.data.seed`).  The same numbers, and those of
+each round, go to seeds.json in --out.
+"""
+
+import argparse
+import functools
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import rich.console
+from rich.table import Table
+
+from experiments.rounds import round_command, run_round
+from numcoke_jax.command_line import Command
+from numcoke_jax.commands import OneLineParser, run_command
+from numcoke_jax.console import METRIC_TITLES
+from numcoke_jax.errors import UserError
+from numcoke_jax.report import write_json_atomically
+
+SPLITS = ("valid", "test")
+FILE = "seeds.json"
+MOST_SEEDS = 1000
+
+
+def commands_of(
+    config: str, seeds: int, out: Path | None, extra: Sequence[str]
+) -> tuple[list[Command], Path]:
+    """The command of each round and the folder of all; every flag is checked before the first one starts.
+
+    Args:
+      config: config file, with or without a preset.
+      seeds: number of rounds.
+      out: folder of the rounds; None: beside the config's own workdir, ending in -seeds.
+      extra: --config.KEY=VALUE flags of every round.
+
+    Raises:
+      UserError: a wrong flag, key or value.
+    """
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise UserError(f"--seeds={seeds} is out of range: needs an integer >= 1 and <= {MOST_SEEDS}")
+    if any(flag.partition("=")[0].lstrip("-") == "workdir" for flag in extra):
+        raise UserError("--workdir has no meaning here: every round has a folder of its own under --out")
+    base = round_command([f"--config={config}", *extra])
+    first, own = base.config.seed, base.workdir
+    out = out or own.with_name(f"{own.name.removesuffix(f'seed{first}')}seeds")
+    return [
+        round_command(
+            [f"--config={config}", *extra, f"--config.seed={seed}", f"--workdir={out / f'seed{seed}'}"]
+        )
+        for seed in range(first, first + seeds)
+    ], out
+
+
+def summary(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Mean and sample standard deviation over the rounds, by split and metric.
+
+    A metric is None without queries, the deviation of a single round too.
+    """
+    result: dict[str, Any] = {}
+    for split in SPLITS:
+        result[split] = {"count": reports[0][split]["count"]}
+        for metric in METRIC_TITLES:
+            numbers = [report[split][metric] for report in reports]
+            known = all(number is not None for number in numbers)
+            result[split][metric] = {
+                "mean": statistics.fmean(numbers) if known else None,
+                "std": statistics.stdev(numbers) if known and len(numbers) > 1 else None,
+            }
+    return result
+
+
+def check_same_data(reports: Sequence[dict[str, Any]]) -> None:
+    """Raises UserError unless all rounds were trained on the same facts and values."""
+    hashes = {report["seed"]: report["environment"]["data_sha256"] for report in reports}
+    first = next(iter(hashes))
+    for seed, digest in hashes.items():
+        if digest != hashes[first]:
+            raise UserError(
+                f"the rounds of seed {first} and seed {seed} were trained on different data (sha256 "
+                f"{hashes[first][:12]}... and {digest[:12]}...): give another --out"
+            )
+
+
+def show(result: dict[str, Any], rounds: int, title: str) -> None:
+    """Print the summary as a table of at most 80 columns."""
+    heading = f"{title}: {rounds} round{'s' if rounds > 1 else ''}"
+    table = Table(title=heading, caption="mean ± standard deviation")
+    table.add_column("metric")
+    for split in SPLITS:
+        table.add_column(f"{split} ({result[split]['count']:,})", justify="right")
+    for metric, name in METRIC_TITLES.items():
+        table.add_row(name, *(_cell(result[split][metric]) for split in SPLITS))
+    rich.console.Console(width=80, markup=False, highlight=False).print(table)
+
+
+def _cell(metric: dict[str, float | None]) -> str:
+    mean, deviation = metric["mean"], metric["std"]
+    if mean is None:
+        return "-"
+    return f"{mean:.4f}" if deviation is None else f"{mean:.4f} ± {deviation:.4f}"
+
+
+def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    parser = OneLineParser(
+        prog="python -m experiments.seeds",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="Further --config.KEY=VALUE flags are given to every round.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--config", required=True, help="config file, such as configs/credit.py:paper")
+    parser.add_argument("--seeds", type=int, default=5, help="number of rounds (default: %(default)s)")
+    parser.add_argument("--out", type=Path, help="folder of the rounds (default: runs/CONFIG-seeds)")
+    return parser.parse_known_args(arguments)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    options, extra = _options(arguments)
+    commands, out = commands_of(options.config, options.seeds, options.out, extra)
+    reports = []
+    for command in commands:
+        reports.append(run_round(command))
+        mrr = _cell({"mean": reports[-1]["test"]["mrr"], "std": None})
+        print(f"seed {command.config.seed}: test MRR {mrr}", flush=True)
+    check_same_data(reports)
+    result = summary(reports)
+    write_json_atomically(out / FILE, {**result, "rounds": reports})
+    show(result, len(reports), out.name)
+    print(f"the same numbers and those of each round are in {out / FILE}")
+    return 0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the rounds that are missing, prints the table, writes the JSON; returns the exit code."""
+    return run_command(functools.partial(_run, arguments), "interrupted; the same command goes on")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
