@@ -1,10 +1,11 @@
-"""How every command ends: an exit code and, unless it is 0, one line on stderr.
+"""What all commands share: names that any terminal shows, exit codes, one line on stderr unless it is 0.
 
 Exit codes: 0 done; 1 a loss or a score was not finite; 2 something the user can mend; 130 interrupted from
 the keyboard; 141 nobody reads the output any more; 143 terminated, the state saved.
 """
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -13,7 +14,8 @@ from typing import NoReturn
 from numcoke_jax.config_checks import printable
 from numcoke_jax.errors import UserError
 
-LONGEST_MESSAGE = 1000  # characters of the one line on stderr
+LONGEST_MESSAGE = 2000  # characters of the one line on stderr
+KEPT_END = 400  # of them, the last ones of a longer message: remedies stand there
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -24,6 +26,22 @@ class OneLineParser(argparse.ArgumentParser):
         raise UserError(f"{message}; see --help")
 
 
+def escape_what_cannot_be_shown() -> None:
+    """Makes standard output and error write escapes for what their encoding lacks.
+
+    Names come in any script, and a terminal, a log or a C locale may take ASCII only: without this, printing
+    such a name ends a run.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # not what a test or a notebook put in its place
+            stream.reconfigure(errors="backslashreplace")
+
+
+def as_typed(text: str) -> str:
+    """An argument as it was typed: in a C locale Python reads the UTF-8 that a shell sends as ASCII."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def run_command(action: Callable[[], int], interrupted: str = "interrupted") -> int:
     """What `action` returns, or the exit code of the error that it raises, told in one line.
 
@@ -31,6 +49,7 @@ def run_command(action: Callable[[], int], interrupted: str = "interrupted") -> 
       action: the command itself.
       interrupted: what to say when the user stops it from the keyboard.
     """
+    escape_what_cannot_be_shown()
     try:
         return action()
     except UserError as error:
@@ -45,5 +64,8 @@ def run_command(action: Callable[[], int], interrupted: str = "interrupted") -> 
 
 
 def _fail(message: str, code: int) -> int:
-    print(f"error: {printable(message, LONGEST_MESSAGE)}", file=sys.stderr)
+    shown = printable(message, sys.maxsize)
+    if len(shown) > LONGEST_MESSAGE:
+        shown = f"{shown[: LONGEST_MESSAGE - KEPT_END - 5]} ... {shown[-KEPT_END:]}"
+    print(f"error: {shown}", file=sys.stderr)
     return code

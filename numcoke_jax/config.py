@@ -36,6 +36,7 @@ def model_config() -> ConfigDict:
 def data_config() -> ConfigDict:
     data = ConfigDict()
     data.path = ""  # a folder with train/valid/test.txt, neg.txt, literals/; "" takes data.table
+    data.bad_values = "error"  # literals of a folder that are no numbers: "error", or "missing": left out
     data.table = "cars"  # cars, spotify, credit, us_cities: compared; or a graph: fb15k_237, synthetic
     data.dir = ""  # first place to look for raw data, before $NUMCOKE_DATA, the user cache, the network
     data.seed = 0  # seed of sampling, splitting and masking: fixed while config.seed varies

@@ -129,6 +129,7 @@ RULES: dict[str, Rule] = {
     "model.dim": _integer(1, 4096),
     "model.attribute_dim": _integer(1, 4096),
     "data.path": _TEXT,
+    "data.bad_values": _choice("error", "missing"),
     "data.table": _choice(*TABLE_NAMES),
     "data.dir": _TEXT,
     "data.seed": _integer(0, LARGEST_SEED),

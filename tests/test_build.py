@@ -267,6 +267,14 @@ def test_notices_are_returned(tmp_path):
     assert len(packaged_cars().columns["Name"]) == 406
 
 
+@pytest.mark.parametrize("entities, counted", [(0, "403"), (50, "50 of 403"), (403, "403"), (1000, "403")])
+def test_the_line_of_counts_says_what_a_sample_kept(tmp_path, entities, counted):
+    """The 406 rows of the cars table have 403 different names with years."""
+    options = read_options(["--table=cars", f"--out={tmp_path / 'g'}", f"--entities={entities}"])
+    assert f"({counted} entities, relations" in build(options)[0]
+    assert read_folder(tmp_path / "g")[0].num_entities <= (entities or 403)
+
+
 def test_as_a_command_in_an_ascii_locale(tmp_path):
     """Names in any script pass through a terminal that knows ASCII only."""
     path = tmp_path / "städte.csv"

@@ -107,7 +107,7 @@ def test_wrong_arguments_and_paths_exit_2_with_one_line(
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith("numcoke_jax.data.check: ")
+    assert done.stderr.startswith("error: ")
     assert message in done.stderr
 
 
@@ -118,7 +118,7 @@ def test_a_full_disk_ends_in_one_line(tmp_path: Path, option: str) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr == "numcoke_jax.data.check: cannot write the report (No space left on device)\n"
+    assert done.stderr == "error: cannot write the report (No space left on device)\n"
 
 
 def test_long_and_hostile_names_fit_80_columns_and_run_nothing(

@@ -169,6 +169,23 @@ def test_a_path_wins_over_the_table(tmp_path):
     assert not any("built" in notice for notice in loaded.notices)
 
 
+def test_bad_values_of_a_folder_are_errors_or_missing(tmp_path):
+    (tmp_path / "literals").mkdir()
+    for split, fact in (("train", "a\tr\tb"), ("valid", "b\tr\tc"), ("test", "a\tr\tc")):
+        (tmp_path / f"{split}.txt").write_text(f"{fact}\n")
+    (tmp_path / "literals" / "numerical_literals.txt").write_text("a\tx\t1.5\nb\tx\t3 kg\n")
+    config = data_config(path=str(tmp_path))
+    assert config.bad_values == "error"
+    with pytest.raises(
+        UserError, match=r"numerical_literals\.txt:2:3 kg: a number with a unit; .*bad_values=mis"
+    ):
+        load_graph(config)
+    config.bad_values = "missing"
+    loaded = load_graph(config)
+    assert loaded.graph.observed.tolist() == [[True], [False], [False]]
+    assert any("1 value left out as missing: literals/numerical_l" in notice for notice in loaded.notices)
+
+
 def test_rdf_has_to_be_converted_first(tmp_path):
     path = tmp_path / "x.ttl.gz"
     path.touch()

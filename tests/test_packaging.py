@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from numcoke_jax.command_line import parse_command_line
-from numcoke_jax.data import build, rdf
+from numcoke_jax.data import build, check, rdf
 from numcoke_jax.errors import UserError
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -85,6 +85,8 @@ def flag_problems(flags: list[str], module: str = "numcoke_jax.main") -> list[st
             build.parser().parse_args(flags)
         elif module == "numcoke_jax.data.rdf":
             rdf.parser().parse_args(flags)
+        elif module == "numcoke_jax.data.check":
+            check.parser().parse_args(flags)
     except UserError as error:
         return [str(error)]
     return []
@@ -133,6 +135,7 @@ def test_makefile_commands_name_what_exists():
         ("python -m numcoke_jax.main --wrokdir=runs/x", "wrokdir"),
         ("python -m numcoke_jax.data.build --tabel=cars --out=DIR", "--table"),
         ("python -m numcoke_jax.data.rdf x.nt --out=DIR --shorten=lst", "--shorten"),
+        ("python -m numcoke_jax.data.check DIR --jason", "--jason"),
     ],
 )
 def test_a_wrong_command_is_noticed(command, problem):

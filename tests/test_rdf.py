@@ -11,16 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from numcoke_jax.data import rdf
+from numcoke_jax.data import rdf, rdf_statements
 from numcoke_jax.data.folder import read_folder
-from numcoke_jax.data.rdf import (
-    build_rdf_graph,
-    is_rdf_name,
-    main,
-    read_rdf,
-    shorten_iris,
-    split_by_relation,
-)
+from numcoke_jax.data.rdf import build_rdf_graph, main, shorten_iris, split_by_relation
+from numcoke_jax.data.rdf_statements import is_rdf_name, read_rdf
 from numcoke_jax.errors import UserError
 from numcoke_jax.graph import SPLITS
 
@@ -173,7 +167,7 @@ def test_packed_or_not_any_line_end_with_or_without_a_mark(tmp_path, name, end, 
 
 @needs_pyoxigraph
 def test_more_values_than_are_parsed_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(rdf, "VALUES_AT_ONCE", 3)
+    monkeypatch.setattr(rdf_statements, "VALUES_AT_ONCE", 3)
     lines = [statement(f"e{i}", f"p{i % 2}", typed(str(i) if i % 5 else "x", "int")) for i in range(8)]
     content = read_rdf(write(tmp_path, "x.nt", "".join(lines)))
     expected = [(f"{EX}e{i}", f"{EX}p{i % 2}", float(i)) for i in range(8) if i % 5]

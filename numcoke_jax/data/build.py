@@ -9,12 +9,11 @@ with `--config.data.path=DIR`.  The same table, options and seed write the same 
 import argparse
 import dataclasses
 import functools
-import io
 import os
 import sys
 from collections.abc import Collection, Sequence
 
-from numcoke_jax.commands import OneLineParser, run_command
+from numcoke_jax.commands import OneLineParser, as_typed, run_command
 from numcoke_jax.data.comparisons import DIRECTIONS, GROUPS, PROTOCOLS, ComparisonSettings
 from numcoke_jax.data.folder import write_folder
 from numcoke_jax.data.load import build_graph
@@ -216,8 +215,7 @@ def split_names(option: str, text: str, known: Collection[str]) -> tuple[str, ..
     Raises:
       UserError: one of them is not `known`; the message has `option` and the closest known name.
     """
-    # In a C locale without UTF-8 mode Python reads arguments as ASCII; the shell sent UTF-8 all the same.
-    text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    text = as_typed(text)
     if text in known:
         return (text,)
     names = tuple(name.strip() for name in text.split(","))
@@ -249,9 +247,6 @@ def numeric_columns(file: TableFile, taken: Collection[str]) -> tuple[tuple[str,
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; the exit code is 0, or 2 after one line on stderr."""
-    for terminal in (sys.stdout, sys.stderr):
-        if isinstance(terminal, io.TextIOWrapper):  # names in any script, on a terminal of any encoding
-            terminal.reconfigure(errors="backslashreplace")
     return run_command(functools.partial(_run, sys.argv[1:] if arguments is None else arguments))
 
 

@@ -14,13 +14,14 @@ import io
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from numcoke_jax.commands import OneLineParser, run_command
 from numcoke_jax.data.folder import BAD_VALUES, inspect_folder
 from numcoke_jax.data.graph_checks import GraphReport, plural, plural_of, printable
 from numcoke_jax.errors import UserError
@@ -29,41 +30,43 @@ from numcoke_jax.graph import SPLITS
 JSON_NAMES = 100  # names listed under one key of --json; their number is given beside
 
 
-class _OneLineParser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}\n")
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command with `arguments` (default: the command line's) and returns its exit code."""
-    parser = _OneLineParser(prog="numcoke_jax.data.check", description="Check a graph in text layout.")
-    parser.add_argument("folder", metavar="DIR", help="folder, or zip archive of one")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
-    parser.add_argument(
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    options = OneLineParser(
+        prog="python -m numcoke_jax.data.check",
+        description="Check a graph in text layout.",
+        allow_abbrev=False,
+    )
+    options.add_argument("folder", metavar="DIR", help="folder, or zip archive of one")
+    options.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    options.add_argument(
         "--bad-values",
         choices=BAD_VALUES,
         default="error",
         help="literals that are no numbers: list them as errors, or leave them out",
     )
-    options = parser.parse_args(arguments)
-    for stream in (sys.stdout, sys.stderr):  # names may hold what the terminal's encoding lacks
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
-    try:
-        graph, report = inspect_folder(options.folder, bad_values=options.bad_values)
-    except UserError as error:
-        print(f"{parser.prog}: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command with `arguments` (default: the command line's) and returns its exit code."""
+    return run_command(functools.partial(_run, sys.argv[1:] if arguments is None else arguments))
+
+
+def _run(arguments: Sequence[str]) -> int:
+    options = parser().parse_args(arguments)
+    graph, report = inspect_folder(options.folder, bad_values=options.bad_values)
     try:
         if options.json:
             print(json.dumps(report_as_json(options.folder, report), indent=1))
         else:
             print_report(Console(highlight=False, markup=False, emoji=False), options.folder, report)
         sys.stdout.flush()
+    except BrokenPipeError:
+        raise
     except OSError as error:
         sys.stdout = io.StringIO()  # or the interpreter tries, and fails, once more at its end
-        print(f"{parser.prog}: cannot write the report ({error.strerror or error})", file=sys.stderr)
-        return 2
+        raise UserError(f"cannot write the report ({error.strerror or error})") from error
     return 1 if report.errors or graph is None else 0
 
 

@@ -191,7 +191,8 @@ def _read_literals(files: GraphFiles, report: GraphReport, bad_values: str) -> p
         listed = _list_bad_values(file, table["value"], parsed.bad)
         if bad_values == "error":
             report.errors.append(
-                f"{listed}; write plain decimal numbers, and leave out the rows of unknown values"
+                f"{listed}; write plain decimal numbers, or have these rows left out: "
+                "--config.data.bad_values=missing (--bad-values=missing of data.check)"
             )
         else:
             report.literals_bad = len(parsed.bad)

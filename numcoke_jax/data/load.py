@@ -16,7 +16,7 @@ from numcoke_jax.data.comparisons import Comparisons, ComparisonSettings, compar
 from numcoke_jax.data.encode import GraphReport, encode_graph
 from numcoke_jax.data.fb15k import load_fb15k_237
 from numcoke_jax.data.folder import read_folder
-from numcoke_jax.data.rdf import is_rdf_name
+from numcoke_jax.data.rdf_statements import is_rdf_name
 from numcoke_jax.data.sources import known_table
 from numcoke_jax.data.synthetic import SyntheticSettings, synthetic_graph
 from numcoke_jax.data.tables import EntityTable, table_spec
@@ -38,14 +38,15 @@ class LoadedGraph:
 def load_graph(data_config: ConfigDict) -> LoadedGraph:
     """The graph that config.data describes.
 
-    `data_config.path` names a folder in text layout; if it is "", the data set `data_config.table` is
-    taken: a raw table is compared by the other keys.  The same config gives the same graph, bit for bit.
+    `data_config.path` names a folder in text layout, of which `data_config.bad_values` says what becomes of
+    literals that are no numbers; if it is "", the data set `data_config.table` is taken: a raw table is
+    compared by the other keys.  The same config gives the same graph, bit for bit.
 
     Raises:
       UserError: the folder or data set is missing or malformed, or a key has a value that it cannot have.
     """
     if data_config.path:
-        return load_folder(data_config.path)
+        return load_folder(data_config.path, bad_values=data_config.bad_values)
     if data_config.table == "fb15k_237":
         return LoadedGraph(*load_fb15k_237(data_config.dir), data_config.table)
     if data_config.table == "synthetic":
@@ -56,14 +57,19 @@ def load_graph(data_config: ConfigDict) -> LoadedGraph:
     return build_graph(table, relations, settings)
 
 
-def load_folder(path: str) -> LoadedGraph:
-    """The graph of a folder, or of a zip archive of one, in text layout; raises UserError for others."""
+def load_folder(path: str, *, bad_values: str = "error") -> LoadedGraph:
+    """The graph of a folder, or of a zip archive of one, in text layout; raises UserError for others.
+
+    Args:
+      path: the folder or archive.
+      bad_values: see `folder.read_folder`.
+    """
     if is_rdf_name(path):
         raise UserError(
             f"data.path: {path} is RDF, which has no splits; write a folder once, with "
             f"python -m numcoke_jax.data.rdf {path} --out=DIR, and give that"
         )
-    graph, report = read_folder(path)
+    graph, report = read_folder(path, bad_values=bad_values)
     return LoadedGraph(graph, report.notices(), Path(path).resolve().name)
 
 
@@ -96,8 +102,10 @@ def build_graph(table: EntityTable, relations: Sequence[str], settings: Comparis
     """
     comparisons = compare(table, relations, settings)
     graph, report = encode_comparisons(table, comparisons)
+    total = len(table.entities)
+    kept = f"{settings.entities} of {total}" if 0 < settings.entities < total else str(total)
     built = (
-        f"built from table {table.name} ({len(table.entities)} entities, relations "
+        f"built from table {table.name} ({kept} entities, relations "
         f"{', '.join(comparisons.relations)}): {settings.describe()}"
     )
     notices = [built, *table.notices, *comparisons.notices]
