@@ -305,8 +305,7 @@ def test_findings_name_what_they_count() -> None:
         "literals: 1 cell (entity, field) with several values; their median is used",
         "look-alike names, different only in white space, invisible characters or Unicode form: 1 group, "
         "kept as different names: 'd' (unseen in training) / 'd ' (unseen in training)",
-        "1 name that no fact mentions would be known but for quotes, brackets, case or underscores: "
-        "'A' / 'a'",
+        "1 name would be known but for quotes, brackets, case or underscores: 'A' / 'a'",
         "1 name with white space before or after, kept to the letter: 'd '",
     ]
     assert graph.values[0, 0] == 1.5  # the median of 1 and 2

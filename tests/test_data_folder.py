@@ -106,7 +106,7 @@ def test_optional_files_may_be_absent_or_empty(tmp_path: Path) -> None:
 def test_every_missing_file_is_named_in_one_error(tmp_path: Path) -> None:
     make_folder(tmp_path, valid=None, test=None)
     with pytest.raises(
-        DataError, match=r"missing valid\.txt, test\.txt: each is needed, as NAME or NAME\.gz"
+        DataError, match=r"missing valid\.txt, test\.txt: each is needed, as NAME, NAME\.gz or NAME\.zip"
     ):
         read_folder(tmp_path)
 
@@ -179,7 +179,7 @@ def test_paths_that_hold_no_graph(tmp_path: Path) -> None:
 def test_a_folder_in_place_of_a_file(tmp_path: Path) -> None:
     make_folder(tmp_path, train=None)
     (tmp_path / "train.txt").mkdir()
-    with pytest.raises(UserError, match=r"train\.txt: cannot be read \(Is a directory\)"):
+    with pytest.raises(UserError, match=r": train\.txt: is a folder; put a text file in its place"):
         read_folder(tmp_path)
 
 

@@ -217,4 +217,7 @@ def _check_names(report: GraphReport, entities: pa.Array, relations: pa.Array, f
     kinds = (pa.concat_arrays([entities, unknown]), relations, fields)
     report.look_alikes = tuple(group for names in kinds for group in graph_checks.find_look_alikes(names))
     report.padded_names = tuple(name for names in kinds for name in graph_checks.find_padded(names))
+    unseen = pa.array(report.unseen_entities, pa.string())
+    seen = entities.filter(pc.invert(pc.is_in(entities, value_set=unseen)))
     report.near_misses = graph_checks.find_near_misses(unknown, entities)
+    report.near_misses += graph_checks.find_near_misses(unseen, seen)

@@ -4,13 +4,14 @@
     neg.txt                             optional: triples known to be false
     literals/numerical_literals.txt     optional: entity <tab> field <tab> value
 
-Each file may be packed as `NAME.gz` instead.  `text_files.py`, `headers.py` and `literal_values.py` say
-how lines, header rows and values are read.
+Each file may be packed as `NAME.gz` or `NAME.zip` instead.  `text_files.py`, `headers.py` and
+`literal_values.py` say how lines, header rows and values are read.
 """
 
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -68,8 +69,11 @@ def inspect_folder(
         raise ValueError(f"bad_values must be one of {BAD_VALUES}, got {bad_values!r}")
     files = GraphFiles(Path(path))
     source = GraphReport()
-    facts = _read_facts(files, source)
-    literals = _read_literals(files, source, bad_values)
+    try:
+        facts = _read_facts(files, source)
+        literals = _read_literals(files, source, bad_values)
+    except UserError as error:  # a file that cannot be read, by its name inside the folder
+        raise UserError(f"{path}: {error}") from error
     source.source_notes += files.notes
     if any(split not in facts for split in SPLITS) or facts["train"].num_rows == 0:
         return None, source
@@ -125,7 +129,7 @@ def _read_facts(stored: GraphFiles, report: GraphReport) -> dict[str, pa.Table]:
     missing = [f"{split}.txt" for split in SPLITS if files[split] is None]
     if missing:
         report.errors.append(
-            f"missing {', '.join(missing)}: each is needed, as NAME or NAME.gz, and may be empty; "
+            f"missing {', '.join(missing)}: each is needed, as NAME, NAME.gz or NAME.zip, and may be empty; "
             f"the folder holds {', '.join(stored.names[:LISTED_LINES])}"
         )
     if files["neg"] is None:
@@ -137,7 +141,7 @@ def _read_facts(stored: GraphFiles, report: GraphReport) -> dict[str, pa.Table]:
                 facts[name] = read_table(file, FACT_COLUMNS)
             except DataError as error:
                 report.errors += error.problems
-    facts = _skip_headers(facts, report)
+    facts = _skip_headers(facts, files, report)
     for split, consequence in (("valid", "early stopping has nothing to go by"), ("test", "nothing to rank")):
         if split in facts and facts[split].num_rows == 0:
             report.source_notes.append(f"{split}.txt holds no facts: {consequence}")
@@ -146,7 +150,9 @@ def _read_facts(stored: GraphFiles, report: GraphReport) -> dict[str, pa.Table]:
     return facts
 
 
-def _skip_headers(facts: dict[str, pa.Table], report: GraphReport) -> dict[str, pa.Table]:
+def _skip_headers(
+    facts: dict[str, pa.Table], files: Mapping[str, TextFile | None], report: GraphReport
+) -> dict[str, pa.Table]:
     found = headers.without_headers(facts)
     report.errors += [
         f"{name}.txt: its header names the columns {', '.join(row)}; write them as head, relation, tail"
@@ -155,6 +161,22 @@ def _skip_headers(facts: dict[str, pa.Table], report: GraphReport) -> dict[str, 
     if found.skipped:
         names = ", ".join(f"{name}.txt" for name in found.skipped)
         report.source_notes.append(f"header row skipped in {names}")
+    report.source_notes += [
+        f"{name}.txt: {plural(repeats, 'row')} further down skipped, being the header again"
+        for name, repeats in found.skipped.items()
+        if repeats
+    ]
+    for name, row in found.inside.items():
+        file = files[name]
+        line = line_numbers(file, [row])[row] if file else 0
+        report.source_notes.append(
+            f"{name}.txt:{line}: looks like a header, kept as a fact; remove the line if it is one"
+        )
+    report.source_notes += [
+        f"{name}.txt: no name of its first row ({', '.join(map(printable, row))}) is used elsewhere; remove "
+        "the row if it is a header"
+        for name, row in found.lonely.items()
+    ]
     report.source_notes += [
         f"{name}.txt: the first row looks like a header, but other rows use its names: kept as a fact"
         for name in found.kept
@@ -168,7 +190,9 @@ def _read_literals(files: GraphFiles, report: GraphReport, bad_values: str) -> p
     if file is None:
         report.source_notes.append(f"no {LITERALS}: the graph has no numeric fields")
         report.source_notes += [
-            f"{name} is not read: literals belong in {LITERALS}" for name in files.names if "literal" in name
+            f"{name} is not read: literals belong in {LITERALS}"
+            for name in files.names
+            if "literal" in name.casefold()
         ]
         return None
     try:
@@ -189,9 +213,10 @@ def _read_literals(files: GraphFiles, report: GraphReport, bad_values: str) -> p
     report.literals_converted, report.literals_rounded = parsed.converted, parsed.rounded
     if parsed.bad:
         listed = _list_bad_values(file, table["value"], parsed.bad)
+        header = "if the first row is a header, remove it; " if list(parsed.bad) == [0] else ""
         if bad_values == "error":
             report.errors.append(
-                f"{listed}; write plain decimal numbers, or have these rows left out: "
+                f"{listed}; {header}write plain decimal numbers, or have these rows left out: "
                 "--config.data.bad_values=missing (--bad-values=missing of data.check)"
             )
         else:
@@ -207,7 +232,8 @@ def _list_bad_values(file: TextFile, texts: pa.ChunkedArray, bad: dict[int, str]
     """The lines whose value is not a number, as "file:line:value: why"."""
     shown = sorted(bad)[:LISTED_LINES]
     lines = line_numbers(file, shown)
-    listed = [f"{file.name}:{lines[row]}:{printable(texts[row].as_py())}: {bad[row]}" for row in shown]
+    values = {row: printable(texts[row].as_py()) or repr("") for row in shown}
+    listed = [f"{file.name}:{lines[row]}:{values[row]}: {bad[row]}" for row in shown]
     return list_some(listed, len(bad), "bad values")
 
 

@@ -53,8 +53,8 @@ class GraphReport:
       unknown_literal_entities, entities_without_literals, unknown_negative_names: names, sorted.
       dropped_fields: fields whose every value belongs to an unknown entity.
       look_alikes: groups of names that look alike; padded_names: names with outer white space;
-        near_misses: (name that no fact mentions, entity that differs only in quotes, brackets, case or
-        underscores for spaces).
+        near_misses: (name that no fact mentions or that training lacks, known entity that differs only in
+        quotes, brackets, case or underscores for spaces).
       source_notes: what the files themselves were like (headers, missing files).
       errors: faults of the data, one line each; a graph that comes with errors is not to be trained on.
     """
@@ -206,8 +206,8 @@ class GraphReport:
         if self.near_misses:
             pairs = "; ".join(f"{miss!a} / {name!a}" for miss, name in self.near_misses[:SHOWN_NAMES])
             lines.append(
-                f"{plural(len(self.near_misses), 'name')} that no fact mentions would be known but for "
-                f"quotes, brackets, case or underscores: {pairs}"
+                f"{plural(len(self.near_misses), 'name')} would be known but for quotes, brackets, case or "
+                f"underscores: {pairs}"
             )
         if self.padded_names:
             names = ", ".join(map(ascii, self.padded_names[:SHOWN_NAMES]))

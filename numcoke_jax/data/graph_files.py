@@ -2,19 +2,20 @@
 
 import contextlib
 import io
+import stat
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import cast
 
-from numcoke_jax.data.text_files import TextFile
+from numcoke_jax.data.text_files import IGNORED_FOLDER, LISTED_LINES, TextFile
 from numcoke_jax.errors import UserError
 from numcoke_jax.graph import SPLITS
 
-FACT_FILES = tuple(f"{split}.txt{packing}" for split in SPLITS for packing in ("", ".gz"))
+PACKINGS = ("", ".gz", ".zip")
+FACT_FILES = tuple(f"{split}.txt{packing}" for split in SPLITS for packing in PACKINGS)
 LITERALS_FOLDER = "literals"
-IGNORED_FOLDER = "__MACOSX/"  # what macOS adds to archives
 
 
 class GraphFiles:
@@ -30,9 +31,9 @@ class GraphFiles:
     """
 
     def __init__(self, path: Path):
-        if path.is_dir():
+        if _is_kind(path, stat.S_ISDIR):
             self._openers = {name: _plain_opener(path / name) for name in _names_in_folder(path)}
-        elif path.is_file():
+        elif _is_kind(path, stat.S_ISREG):
             members = _names_in_archive(path)
             self._openers = {name: _member_opener(path, member) for name, member in members.items()}
         else:
@@ -41,15 +42,26 @@ class GraphFiles:
         self.notes: list[str] = []
         if not set(FACT_FILES) & set(self.names):
             inner = sorted(file.parent for file in path.glob("*/train.txt*")) if path.is_dir() else []
-            hint = f"; did you mean {inner[0]}?" if inner else ""
+            hint = f"; it holds {', '.join(self.names[:LISTED_LINES])}" if self.names else ""
+            hint = f"; did you mean {inner[0]}?" if inner else hint
             raise UserError(f"{path}: no graph here, train.txt, valid.txt and test.txt are all missing{hint}")
 
     def find(self, name: str) -> TextFile | None:
-        """The file `name`, or else `name`.gz, or None."""
-        found = [candidate for candidate in (name, f"{name}.gz") if candidate in self._openers]
+        """The file `name`, or else `name`.gz or `name`.zip, or None."""
+        found = [name + packing for packing in PACKINGS if name + packing in self._openers]
         if len(found) > 1:
-            self.notes.append(f"{found[0]} and {found[1]} both exist: {found[0]} is read")
+            self.notes.append(f"{' and '.join(found)} both exist: {found[0]} is read")
         return TextFile(found[0], self._openers[found[0]]) if found else None
+
+
+def _is_kind(path: Path, kind: Callable[[int], bool]) -> bool:
+    """Whether there is a file of a kind at `path`; False also where the path cannot be one."""
+    try:
+        return kind(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # the last: a NUL character
+        return False
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from error
 
 
 def _plain_opener(path: Path) -> Callable[[], AbstractContextManager[io.IOBase]]:
@@ -67,7 +79,7 @@ def _member_opener(archive: Path, member: str) -> Callable[[], AbstractContextMa
 
 def _names_in_folder(path: Path) -> list[str]:
     try:
-        files = [file for file in path.iterdir() if file.name != LITERALS_FOLDER]
+        files = [file for file in path.iterdir() if file.name != LITERALS_FOLDER or not file.is_dir()]
         files += path.glob(f"{LITERALS_FOLDER}/*")
         return [file.relative_to(path).as_posix() for file in files]
     except OSError as error:
@@ -75,16 +87,28 @@ def _names_in_folder(path: Path) -> list[str]:
 
 
 def _names_in_archive(path: Path) -> dict[str, str]:
-    """Name inside the graph's folder -> member of the archive."""
+    """Name inside the graph's folder -> member of the archive; slashes as everywhere but in Windows."""
     try:
         with zipfile.ZipFile(path) as archive:
-            members = [info.filename for info in archive.infolist() if not info.is_dir()]
+            members = [
+                (info.filename.replace("\\", "/"), info.filename)
+                for info in archive.infolist()
+                if not info.is_dir()
+            ]
     except (zipfile.BadZipFile, OSError) as error:
-        raise UserError(f"{path}: expected a folder or a zip archive of one ({error})") from error
-    members = [member for member in members if not member.startswith(IGNORED_FOLDER)]
-    folders = {member.rpartition("/")[0] for member in members if member.rpartition("/")[2] in FACT_FILES}
+        raise UserError(
+            f"{path}: expected a folder or a zip archive of one ({error}); unpack archives of other kinds"
+        ) from error
+    members = [(name, member) for name, member in members if IGNORED_FOLDER not in name.split("/")]
+    folders = {name.rpartition("/")[0] for name, _ in members if name.rpartition("/")[2] in FACT_FILES}
     if len(folders) > 1:
         names = ", ".join(sorted(map(repr, folders)))
         raise UserError(f"{path}: holds several graphs ({names}); unpack it and give one folder")
     start = "".join(f"{folder}/" for folder in folders if folder)
-    return {member.removeprefix(start): member for member in members if member.startswith(start)}
+    found: dict[str, str] = {}
+    for name, member in members:
+        if name.startswith(start):
+            if name.removeprefix(start) in found:
+                raise UserError(f"{path}: holds {name!r} twice; unpack it and give the folder")
+            found[name.removeprefix(start)] = member
+    return found

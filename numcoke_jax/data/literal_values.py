@@ -3,10 +3,11 @@
 What counts as a number, after outer white space is removed:
 
 * decimal numbers: `12`, `-0.5`, `.5`, `5.`, `+3e-4`, leading zeros allowed, read to the nearest float64;
-* the same inside double quotes (`"12"`), or as an RDF literal of a numeric XML Schema type
-  (`"12"^^<http://www.w3.org/2001/XMLSchema#integer>`, `"1.5"^^xsd:double`, `"1960"^^xsd:gYear`);
-* decimal digits of any script, full-width ones included, and the minus sign U+2212: they stand for
-  ASCII digits one to one, so the conversion is exact.
+* the same inside double quotes (`"12"`), or as an RDF literal of a numeric XML Schema type, also with
+  single quotes or none (`"12"^^<http://www.w3.org/2001/XMLSchema#integer>`, `1.5^^xsd:double`,
+  `"1960"^^xsd:gYear`);
+* decimal digits of any script, the minus sign U+2212, the Arabic decimal point U+066B and the full-width
+  signs and point: they stand for ASCII characters one to one, so the conversion is exact.
 
 Everything else is refused and listed, because no reading of it is sure: words and empty cells, NaN and
 infinities, numbers beyond float64 (1e400) or so small that they would become 0 (1e-400), dates and times
@@ -27,10 +28,13 @@ import pyarrow.compute as pc
 
 PLAIN_NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
 INTEGER = re.compile(r"[-+]?[0-9]+\Z")
-XSD = r"(?:<http://www\.w3\.org/2001/XMLSchema#(\w+)>|xsd:(\w+)|http://www\.w3\.org/2001/XMLSchema#(\w+))"
-TYPED = re.compile(r'"([^"]*)"\^\^' + XSD + r"\Z")
+TYPED = re.compile(r"""(?:"([^"]*)"|'([^']*)'|([^\s"'^]+))\^\^<?([^<>\s]+)>?\Z""")
+XSD_TYPE = re.compile(r"(?:http://www\.w3\.org/2001/XMLSchema#|xsd?:)(\w+)\Z")
 QUOTED = re.compile(r'"([^"]*)"\Z')
 DATE = re.compile(r"[-+]?\d{1,6}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?\Z")
+TIME = re.compile(r"\d{1,3}:\d{2}(:\d{2}(\.\d+)?)?\s*([aApP]\.?[mM]\.?|Z)?\Z")
+HEXADECIMAL = re.compile(r"[-+]?0[xX][0-9a-fA-F]+\Z")
+ASCII_SIGNS = str.maketrans({"\u2212": "-", "\u066b": ".", "\uff0e": ".", "\uff0b": "+", "\uff0d": "-"})
 INTEGER_TYPES = frozenset(
     ("integer", "int", "long", "short", "byte", "gYear", "nonNegativeInteger", "positiveInteger")
     + (
@@ -98,7 +102,7 @@ def parse_number(text: str) -> tuple[float | None, str]:
     typed, quoted = TYPED.match(stripped), QUOTED.match(stripped)
     note, number = "", stripped
     if typed:
-        note, number = "typed RDF literals", typed.group(1).strip()
+        note, number = "typed RDF literals", next(text for text in typed.groups() if text is not None).strip()
     elif quoted:
         note, number = "quoted numbers", quoted.group(1).strip()
     if not number.isascii():
@@ -106,8 +110,9 @@ def parse_number(text: str) -> tuple[float | None, str]:
         if ascii_number != number:
             note, number = note or "numbers in non-ASCII digits", ascii_number
     if typed:
-        datatype = typed.group(2) or typed.group(3) or typed.group(4)
-        if datatype not in INTEGER_TYPES | REAL_TYPES:
+        known = XSD_TYPE.match(typed[4])
+        datatype = known[1] if known else re.split("[/#:]", typed[4])[-1]
+        if not known or datatype not in INTEGER_TYPES | REAL_TYPES:
             return None, f"type {datatype} is not numeric"
         if datatype in INTEGER_TYPES and not INTEGER.match(number):
             return None, f"no {datatype}"
@@ -146,13 +151,13 @@ def aggregate(keys: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def _ascii_digits(text: str) -> str:
-    """`text` with decimal digits of every script and the minus sign U+2212 in ASCII."""
+    """`text` with decimal digits of every script, and signs and points that are no others, in ASCII."""
     digits = {
         character: str(digit)
         for character in text
         if (digit := unicodedata.decimal(character, None)) is not None
     }
-    return "".join(digits.get(character, character) for character in text).replace("\u2212", "-")
+    return "".join(digits.get(character, character) for character in text).translate(ASCII_SIGNS)
 
 
 def _why_not_a_number(text: str) -> str:
@@ -162,7 +167,13 @@ def _why_not_a_number(text: str) -> str:
         return "not finite"
     if DATE.match(text):
         return "a date"
-    if re.match(r"[-+]?[0-9]{1,3}([,.' \u00a0\u202f_][0-9]{3})+([.,][0-9]+)?\Z", text):
+    if TIME.match(text):
+        return "a time"
+    if HEXADECIMAL.match(text):
+        return "a hexadecimal number"
+    if re.match(
+        r"[-+]?[0-9]{1,3}([,.' \u00a0\u2009\u202f\u2019\u066c\uff0c_][0-9]{3})+([.,][0-9]+)?\Z", text
+    ):
         return "a number with thousands separators"
     if re.match(r"[-+]?[0-9]+,[0-9]+\Z", text):
         return "a decimal comma"

@@ -11,7 +11,7 @@ The rules, the same for every file (facts, negatives, literals):
   quotation mark is part of the name.  No word means "missing": nan, NA, null and 1.0 are names.
 * A name is kept to the letter, outer white space (NBSP included) too, but must not be blank and must
   not hold a NUL character.
-* gzip is recognised by its first bytes, whatever the file is called.
+* gzip, and a zip archive of one file, are recognised by their first bytes, whatever the file is called.
 
 A file that breaks a rule raises one `DataError` that lists its bad lines.  The happy path is pyarrow's
 CSV parser on blocks of whole lines; only a bad file is walked line by line, to name its lines.
@@ -19,6 +19,7 @@ CSV parser on blocks of whole lines; only a bad file is walked line by line, to 
 
 import contextlib
 import dataclasses
+import functools
 import gzip
 import io
 import zipfile
@@ -32,16 +33,32 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
+from numcoke_jax.data.line_faults import line_problem
 from numcoke_jax.errors import UserError
 
 BLOCK_BYTES = 1 << 24  # read at once; the memory above the parsed columns is a few times this
 CHUNK_BYTES = 1 << 20  # parsed at once by one thread
+LONGEST_LINE_BYTES = 1 << 26  # beyond it nobody wrote names: a device, a disk image, zeros
 LISTED_LINES = 20  # bad lines named in one error; the rest is counted
 BYTE_ORDER_MARK = "\ufeff".encode()
 FACT_COLUMNS = ("head", "relation", "tail")
 LITERAL_COLUMNS = ("entity", "field", "value")
 GZIP_MAGIC = b"\x1f\x8b"
-UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+ZIP_MAGIC = b"PK\x03\x04"
+IGNORED_FOLDER = "__MACOSX"  # what macOS adds to zip archives
+OTHER_KINDS = {  # first bytes -> what a file of them is, and what to do
+    b"\xff\xfe\0\0": "is UTF-32, expected UTF-8; convert it: iconv -f UTF-32 -t UTF-8",
+    b"\0\0\xfe\xff": "is UTF-32, expected UTF-8; convert it: iconv -f UTF-32 -t UTF-8",
+    b"\xff\xfe": "is UTF-16, expected UTF-8; convert it: iconv -f UTF-16 -t UTF-8",
+    b"\xfe\xff": "is UTF-16, expected UTF-8; convert it: iconv -f UTF-16 -t UTF-8",
+    b"\xfd7zXZ\0": "is packed by xz, which is not read; unpack it",
+    b"\x28\xb5\x2f\xfd": "is packed by zstd, which is not read; unpack it",
+    b"7z\xbc\xaf\x27\x1c": "is a 7z archive, which is not read; unpack it",
+    b"BZh91AY&SY": "is packed by bzip2, which is not read; unpack it",
+    GZIP_MAGIC: "is packed twice; unpack it once",
+    ZIP_MAGIC: "is packed twice; unpack it once",
+}
+LONGEST_MAGIC = max(map(len, OTHER_KINDS))
 
 
 class DataError(UserError):
@@ -68,7 +85,8 @@ class TextFile:
 def read_table(file: TextFile, columns: tuple[str, str, str], plain: tuple[str, ...] = ()) -> pa.Table:
     """The rows of `file` in file order, blank lines left out.
 
-    Columns are dictionary<int32, string> with one dictionary each; those in `plain` are strings.
+    Columns are dictionary<int32, string> with one dictionary each; those in `plain` are strings, whose
+    cells may be blank.
     Raises DataError listing the lines that break the rules at the top of this module, and UserError
     when the file cannot be read.
     """
@@ -80,7 +98,7 @@ def read_table(file: TextFile, columns: tuple[str, str, str], plain: tuple[str, 
         for block in filter(None, _line_blocks(stream, file.name)):
             table = _parse_block(block, types)
             if table is None:
-                raise DataError(_describe_bad_lines(file, columns))
+                raise DataError(_describe_bad_lines(file, columns, plain))
             tables.append(table)
     schema = pa.schema(list(types.items()))
     table = pa.concat_tables(tables) if tables else schema.empty_table()
@@ -91,9 +109,11 @@ def read_table(file: TextFile, columns: tuple[str, str, str], plain: tuple[str, 
     if blank is None:
         return table
     all_blank = pc.and_(pc.and_(blank[0], blank[1]), blank[2])
-    any_blank = pc.or_(pc.or_(blank[0], blank[1]), blank[2])
-    if pc.any(pc.xor(any_blank, all_blank)).as_py():
-        raise DataError(_describe_bad_lines(file, columns))
+    any_blank = functools.reduce(
+        pc.or_, [cells for name, cells in zip(columns, blank, strict=True) if name not in plain]
+    )
+    if pc.any(pc.and_(any_blank, pc.invert(all_blank))).as_py():
+        raise DataError(_describe_bad_lines(file, columns, plain))
     return table.filter(pc.invert(all_blank))
 
 
@@ -123,14 +143,32 @@ def list_some(items: list[str], total: int, what: str) -> str:
 
 @contextlib.contextmanager
 def _open_text(file: TextFile) -> Iterator[io.BufferedIOBase]:
-    """An open stream of `file`'s bytes, unpacked when they start like gzip."""
+    """An open stream of `file`'s bytes, unpacked when they start like gzip or zip."""
     with contextlib.ExitStack() as opened:
         with _named_errors(file.name):
-            stream = io.BufferedReader(cast(Any, opened.enter_context(file.open())))
-            start = stream.peek(2)[:2]
-        if start in UTF16_MARKS:
-            raise DataError([f"{file.name}: is UTF-16, expected UTF-8; convert it: iconv -f UTF-16 -t UTF-8"])
-        yield opened.enter_context(gzip.GzipFile(fileobj=stream)) if start == GZIP_MAGIC else stream
+            stream = _unpacked(
+                io.BufferedReader(cast(Any, opened.enter_context(file.open()))), file.name, opened
+            )
+            start = stream.peek(LONGEST_MAGIC)[:LONGEST_MAGIC]
+        for magic, what in OTHER_KINDS.items():
+            if start.startswith(magic):
+                raise DataError([f"{file.name}: {what}"])
+        yield stream
+
+
+def _unpacked(stream: io.BufferedReader, name: str, opened: contextlib.ExitStack) -> Any:
+    """A stream of what is in a gzip stream or in the one file of a zip archive; any other stream itself."""
+    start = stream.peek(len(ZIP_MAGIC))
+    if start.startswith(GZIP_MAGIC):
+        return opened.enter_context(gzip.GzipFile(fileobj=stream))
+    if start.startswith(ZIP_MAGIC):
+        archive = opened.enter_context(zipfile.ZipFile(cast(Any, stream)))
+        members = [info for info in archive.infolist() if not info.is_dir()]
+        members = [info for info in members if IGNORED_FOLDER not in info.filename.split("/")]
+        if len(members) != 1:
+            raise DataError([f"{name}: is a zip archive of {len(members)} files, must be of 1; unpack it"])
+        return opened.enter_context(archive.open(members[0]))
+    return stream
 
 
 @contextlib.contextmanager
@@ -139,7 +177,11 @@ def _named_errors(name: str) -> Iterator[None]:
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
-        raise DataError([f"{name}: the compressed data are damaged or cut short ({error})"]) from error
+        raise DataError(
+            [f"{name}: the compressed data are damaged or cut short ({error}); fetch or pack it anew"]
+        ) from error
+    except IsADirectoryError as error:
+        raise UserError(f"{name}: is a folder; put a text file in its place") from error
     except (OSError, RuntimeError, NotImplementedError) as error:  # the last two: encrypted or exotic zips
         raise UserError(f"{name}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
 
@@ -157,6 +199,10 @@ def _line_blocks(stream: io.BufferedIOBase, name: str) -> Iterator[bytes]:
         cut = data.rfind(b"\n") + 1
         if cut == 0:
             unfinished.append(data)
+            if sum(map(len, unfinished)) > LONGEST_LINE_BYTES:
+                raise DataError(
+                    [f"{name}: has a line of over {LONGEST_LINE_BYTES:,} bytes: it is no text file"]
+                )
             continue
         yield _without_byte_order_marks(b"".join([*unfinished, data[:cut]]))
         unfinished = [data[cut:]]
@@ -248,13 +294,13 @@ def _numbered_lines(file: TextFile) -> Iterator[tuple[int, bytes]]:
                 yield number, line
 
 
-def _describe_bad_lines(file: TextFile, columns: tuple[str, str, str]) -> list[str]:
-    """One text that lists the bad lines of `file`, with a remedy where the cause is plain."""
+def _describe_bad_lines(file: TextFile, columns: tuple[str, str, str], plain: tuple[str, ...]) -> list[str]:
+    """One text that lists the bad lines of `file`, with what to do about them."""
     listed: list[str] = []
     remedies: dict[str, None] = {}  # an ordered set
     total = 0
     for number, line in _numbered_lines(file):
-        problem, remedy = _line_problem(line, columns)
+        problem, remedy = line_problem(line, columns, plain)
         if problem:
             total += 1
             if len(listed) < LISTED_LINES:
@@ -262,30 +308,5 @@ def _describe_bad_lines(file: TextFile, columns: tuple[str, str, str]) -> list[s
                 remedies.setdefault(remedy)
     if not total:
         return [f"{file.name}: cannot be parsed as tab-separated text"]
-    hints = "".join(f"; {remedy}" for remedy in remedies if remedy)
+    hints = "".join(f"; {remedy}" for remedy in remedies)
     return [list_some(listed, total, "bad lines") + hints]
-
-
-def _line_problem(line: bytes, columns: tuple[str, str, str]) -> tuple[str, str]:
-    """(what is wrong with a line, a remedy or ""); ("", "") for a good or blank line."""
-    try:
-        text = line.decode()
-    except UnicodeDecodeError as error:
-        remedy = "save the file as UTF-8, for example: iconv -f LATIN1 -t UTF-8"
-        return f"byte 0x{line[error.start]:02x} at byte {error.start + 1} is not UTF-8", remedy
-    if "\0" in text:
-        return "holds a NUL character", "the file is binary or UTF-16; save it as UTF-8 text"
-    if not text.strip():
-        return "", ""
-    fields = text.split("\t")
-    if len(fields) != 3:
-        remedy = ""
-        if len(fields) == 4 and not fields[3].strip():
-            remedy = "some lines end in an extra tab; remove it"
-        elif len(fields) == 1 and len(text.split()) >= 3:
-            remedy = "the fields seem to be separated by spaces; separate them by single tabs"
-        elif len(fields) == 1 and max(text.count(","), text.count(";"), text.count("|")) >= 2:
-            remedy = "the fields seem to be separated by another character; separate them by single tabs"
-        return f"expected 3 tab-separated fields, found {len(fields)}", remedy
-    blank = [name for name, field in zip(columns, fields, strict=True) if not field.strip()]
-    return (f"the {blank[0]} is blank", "") if blank else ("", "")
