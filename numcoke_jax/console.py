@@ -167,7 +167,7 @@ class Console:
                 table.add_row(name, _number("count", metrics["count"]), *values, style=style)
         best = f"best epoch {report['best_epoch']}, seed {report['seed']}, {duration(report['seconds'])}"
         self._print(Text())
-        self._title("Results", best)
+        self._title("Results", f"tails ranked, filtered; {best}")
         self._print(table)
 
     def _title(self, title: str, remark: str) -> None:

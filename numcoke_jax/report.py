@@ -16,7 +16,7 @@ import numpy as np
 from numcoke_jax.config_checks import printable, shown_path
 from numcoke_jax.environment import describe_environment
 from numcoke_jax.errors import UserError
-from numcoke_jax.graph import NumericGraph, Vocabulary
+from numcoke_jax.graph import SPLITS, NumericGraph, Vocabulary
 
 METRICS = ("count", "mrr", "mr", "hits@1", "hits@3", "hits@10")
 
@@ -82,8 +82,8 @@ def build_report(
       valid, test: count, mrr, mr, hits@1, hits@3, hits@10, and the same under exclude_self.
 
     Returns:
-      {"seed", "best_epoch", "seconds", "valid", "test", "environment"}; a split as given, with its keys in
-      a fixed order.  Metrics of a split without queries are None.
+      {"seed", "best_epoch", "seconds", "valid", "test", "protocol", "environment"}; a split as given, with
+      its keys in a fixed order.  Metrics of a split without queries are None.
     """
     return {
         "seed": int(seed),
@@ -91,6 +91,13 @@ def build_report(
         "seconds": round(float(seconds), 3),
         "valid": _metrics(valid) | {"exclude_self": _metrics(valid["exclude_self"])},
         "test": _metrics(test) | {"exclude_self": _metrics(test["exclude_self"])},
+        "protocol": {
+            "ranked": "tails",  # heads are never ranked: not to be compared with a mean over both sides
+            "filtered_by": list(SPLITS),
+            "ties": "mean rank",
+            "inverse_relations": False,  # none is made; those that the data name are relations like others
+            "facts": {split: len(graph.split(split)) for split in SPLITS},
+        },
         "environment": describe_environment(graph),
     }
 

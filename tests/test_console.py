@@ -307,7 +307,18 @@ def test_the_result_table_has_a_row_a_split_and_one_without_the_head() -> None:
     screen = Screen(encoding="ascii")
     Console(screen).result_table(REPORT)
     lines = [line.split() for line in screen.shown().replace("|", " ").splitlines()]
-    assert lines[1] == ["Results", "best", "epoch", "30,", "seed", "3,", "1:02:03"]
+    assert lines[1] == [
+        "Results",
+        "tails",
+        "ranked,",
+        "filtered;",
+        "best",
+        "epoch",
+        "30,",
+        "seed",
+        "3,",
+        "1:02:03",
+    ]
     assert lines[2] == ["facts", "count", "MRR", "MR", "Hits@1", "Hits@3", "Hits@10"]
     assert lines[4:] == [
         ["valid", "0", "-", "-", "-", "-", "-"],

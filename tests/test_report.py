@@ -233,7 +233,9 @@ def test_the_report_has_the_promised_keys_in_a_fixed_order(tmp_path: Path) -> No
     )
     write_json_atomically(tmp_path / "report.json", report)
     stored = read_json(tmp_path / "report.json")
-    assert list(stored) == ["seed", "best_epoch", "seconds", "valid", "test", "environment"]
+    assert list(stored) == ["seed", "best_epoch", "seconds", "valid", "test", "protocol", "environment"]
+    facts = {split: len(make_graph().split(split)) for split in ("train", "valid", "test")}
+    assert stored["protocol"]["ranked"] == "tails" and stored["protocol"]["facts"] == facts
     assert (stored["seed"], stored["best_epoch"], stored["seconds"]) == (3, 20, 12.346)
     names = ["count", "mrr", "mr", "hits@1", "hits@3", "hits@10"]
     assert list(stored["test"]) == [*names, "exclude_self"] and list(stored["test"]["exclude_self"]) == names
