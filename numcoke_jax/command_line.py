@@ -32,11 +32,14 @@ from numcoke_jax.config_checks import (
 from numcoke_jax.config_files import canonical_config, load_config, split_preset
 from numcoke_jax.errors import UserError
 from numcoke_jax.presets import PRESETS
+from numcoke_jax.use_command_line import USE_MODES, UseCommand, asked_mode, parse_use, use_parser
 
 DEFAULT_CONFIG = "configs/cars.py"
-MODES = ("train", "eval")
+MODES = ("train", "eval", *USE_MODES)
 HELP_COLUMN = 38  # where the allowed values of a key begin
 HELP_FLAGS = ("help", "h", "helpfull", "helpshort")
+
+KEYS_TITLE = "Keys, their defaults and allowed values (numcoke_jax/config.py says what each means)"
 
 USAGE = f"""\
 Train NumCoKE on a numeric knowledge graph, rank its validation and test facts, write both to a workdir.
@@ -45,6 +48,7 @@ Train NumCoKE on a numeric knowledge graph, rank its validation and test facts, 
   python -m numcoke_jax.main --config=configs/credit.py --config.data.path=FOLDER   (with train.txt, ...)
   python -m numcoke_jax.main --config=configs/credit.py:paper             (the paper's model, no extension)
   python -m numcoke_jax.main --config=configs/credit.py --workdir=runs/credit-seed0 --mode=eval
+  python -m numcoke_jax.main --mode=predict --workdir=runs/cars-seed0 --head=NAME --relation=Horsepower_comp
 
 Flags
   --config=FILE[:NAME]  Python file with get_config(); default {DEFAULT_CONFIG};
@@ -53,11 +57,13 @@ Flags
   --workdir=FOLDER      where the run is written; a run that is there already goes on.
                         Default runs/CONFIG-seedSEED, or runs/CONFIG-DATAFOLDER-seedSEED with data.path
   --mode=train|eval     train (the default), or evaluate the workdir's best checkpoint
+  --mode={"|".join(USE_MODES)}
+                        use the model in --workdir; flags below
   --overwrite           first move the run in the workdir aside, to FOLDER.old-1 and so on; deletes nothing
   --flagfile=FILE       more flags, one a line
   --help                this text
 
-Keys, their defaults and allowed values (numcoke_jax/config.py says what each means)"""
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +87,11 @@ def wants_help(arguments: Sequence[str]) -> bool:
 def help_text() -> str:
     """Usage and the table of all config keys."""
     defaults = flatten(default_config())
-    lines = [USAGE]
+    lines = [USAGE.rstrip("\n")]
+    for mode in USE_MODES:
+        flags_of_mode = use_parser(mode).format_help().partition(":\n")[2].rstrip("\n")
+        lines += ["", f"Flags of --mode={mode}", flags_of_mode]
+    lines += ["", KEYS_TITLE]
     for key, rule in RULES.items():
         entry = f"  {key}={printable(defaults[key])}"
         if len(entry) >= HELP_COLUMN:
@@ -91,18 +101,21 @@ def help_text() -> str:
     return "\n".join(lines)
 
 
+def parse_arguments(arguments: Sequence[str]) -> Command | UseCommand:
+    """The command that the arguments (without the program's name) describe, in any mode; raises UserError."""
+    arguments = _with_flagfiles(arguments)
+    mode = asked_mode(arguments)
+    return parse_use(mode, arguments) if mode in USE_MODES else parse_command_line(arguments)
+
+
 def parse_command_line(arguments: Sequence[str]) -> Command:
-    """The command that the arguments (without the program's name) describe.
+    """The command of a mode that has a config.
 
     Raises:
       UserError: one line that names the flag or key, the value found, and the closest valid key or the
         allowed set.  Nothing but the config file has been read then.
     """
-    try:
-        arguments = flags.FlagValues().read_flags_from_files(["main", *arguments], force_gnu=False)[1:]
-    except flags.Error as error:
-        raise UserError(f"--flagfile: {_one_line(error)}") from error
-    path, arguments = _take_config_flag(arguments)
+    path, arguments = _take_config_flag(_with_flagfiles(arguments))
     _check_override_keys(arguments)
     config, values = _parse_flags(load_config(path), arguments)
     check_config(config)
@@ -118,6 +131,14 @@ def default_workdir(config_path: str, config: ConfigDict) -> Path:
     if config.data.path:
         names.append(Path(config.data.path).resolve().name)
     return Path("runs") / "-".join([*names, f"seed{config.seed}"])
+
+
+def _with_flagfiles(arguments: Sequence[str]) -> list[str]:
+    """The arguments with those of --flagfile=FILE in its place."""
+    try:
+        return flags.FlagValues().read_flags_from_files(["main", *arguments], force_gnu=False)[1:]
+    except flags.Error as error:
+        raise UserError(f"--flagfile: {_one_line(error)}") from error
 
 
 class _TupleParser(tuple_parser.TupleParser):
@@ -174,7 +195,7 @@ def _parse_flags(config: ConfigDict, arguments: Sequence[str]) -> tuple[ConfigDi
     argv = ["main", *arguments]
     holder = config_flags.DEFINE_config_dict("config", config, flag_values=values, sys_argv=argv)
     flags.DEFINE_string("workdir", None, "folder of the run", flag_values=values)
-    flags.DEFINE_string("mode", MODES[0], "train or eval", flag_values=values)
+    flags.DEFINE_string("mode", MODES[0], "what to do", flag_values=values)
     flags.DEFINE_boolean("overwrite", False, "archive the run in the workdir first", flag_values=values)
     try:
         others = values(argv)[1:]

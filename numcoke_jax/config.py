@@ -140,6 +140,7 @@ def eval_config() -> ConfigDict:
     evaluation = ConfigDict()
     evaluation.chunk = 256  # heads scored at once: memory grows with chunk x entities
     evaluation.selection = "seen"  # what validation ranks against: "seen", "all" or "reversed" (selection.py)
+    evaluation.calibration = "global"  # one temperature, "relation": one each, or "none" (calibration.py)
     evaluation.exclude_self = False  # select on ranks without the head itself as a candidate
     return evaluation
 

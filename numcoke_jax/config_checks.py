@@ -193,6 +193,7 @@ RULES: dict[str, Rule] = {
     "train.debug_nans": _BOOL,
     "eval.chunk": _integer(1, 1_048_576),
     "eval.selection": _choice("seen", "all", "reversed"),
+    "eval.calibration": _choice("global", "relation", "none"),
     "eval.exclude_self": _BOOL,
     "checkpoint.keep": _integer(1, 1000),
     "checkpoint.every_seconds": _number(0.0, 1e9),

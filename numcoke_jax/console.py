@@ -170,6 +170,18 @@ class Console:
         self._title("Results", f"tails ranked, filtered; {best}")
         self._print(table)
 
+    def table(self, title: str, remark: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """A table with a heading; a column's title that starts with ">" is of numbers, aligned right."""
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        for name in columns:
+            right = name.startswith(">")
+            table.add_column(name.lstrip(">"), justify="right" if right else "left", overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(self._clean(cell)) for cell in row))
+        self._title(title, remark)
+        self._print(table)
+        self._print(Text())
+
     def _title(self, title: str, remark: str) -> None:
         text = Text(title, style="bold")
         if remark:

@@ -1,11 +1,12 @@
 """Ranks a split with a model: joins the model's encoder and score to `ranking.evaluate`."""
 
 import functools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from numcoke_jax.graph import NumericGraph
@@ -62,6 +63,33 @@ class Evaluator:
     def score(self, params: Any, encoded: Any, heads: Int[Array, " H"]) -> Float[Array, "H N"]:
         """Logits of every entity as tail of each head; compiled once a number of heads."""
         return self._jitted_score(params, encoded, heads)
+
+    def scored_heads(
+        self, params: Any, heads: np.ndarray, relation: int, encoded: Any = None
+    ) -> Iterator[tuple[int, np.ndarray]]:
+        """Logits float32 [h, N] on the host, for at most a chunk of the heads at a time.
+
+        Args:
+          params: of the model.
+          heads: int [n] entity ids.
+          relation: its id.
+          encoded: what `encode` gave for the relation, if it is there already.
+
+        Yields:
+          (position of the first of these heads, their logits).
+
+        Raises:
+          FloatingPointError: a logit is not finite.
+        """
+        encoded = self.encode(params, relation) if encoded is None else encoded
+        for begin in range(0, len(heads), self.chunk):
+            block = heads[begin : begin + self.chunk]
+            padded = jnp.asarray(np.resize(block, self.chunk).astype(np.int32))  # one shape: compiled once
+            scores = np.asarray(self.score(params, encoded, padded))[: len(block)]
+            if not np.isfinite(scores).all():
+                name = self._graph.vocabulary.relations[relation]
+                raise FloatingPointError(f"a score under relation {name!r} is not finite")
+            yield begin, scores
 
     def memory(self, params: Any) -> int:
         """Bytes that ranking needs beside the parameters, for abstract `params` that know their shardings.

@@ -8,9 +8,10 @@ import functools
 import sys
 from collections.abc import Sequence
 
-from numcoke_jax.command_line import help_text, parse_command_line, wants_help
+from numcoke_jax.command_line import help_text, parse_arguments, wants_help
 from numcoke_jax.commands import run_command
 from numcoke_jax.console import Console
+from numcoke_jax.use_command_line import UseCommand
 
 INTERRUPTED = "interrupted; the same command goes on from the last checkpoint"
 
@@ -24,8 +25,13 @@ def _run(arguments: Sequence[str]) -> int:
     if wants_help(arguments):
         print(help_text(), flush=True)
         return 0
-    command = parse_command_line(arguments)
+    command = parse_arguments(arguments)
     # Imported late: JAX takes seconds, and a mistyped flag should be answered at once.
+    if isinstance(command, UseCommand):
+        from numcoke_jax.use import run_use_command
+
+        run_use_command(command, Console())
+        return 0
     from numcoke_jax.train import evaluate_only, train_and_evaluate
 
     if command.mode == "train":

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import math
 import os
 import pathlib
@@ -13,6 +14,7 @@ import jax
 from ml_collections import ConfigDict
 
 from numcoke_jax.batches import Batch
+from numcoke_jax.calibration import calibrate
 from numcoke_jax.checkpoints import Checkpoints
 from numcoke_jax.config_checks import check_config, shown_path
 from numcoke_jax.console import Console
@@ -360,6 +362,19 @@ def loss_means(losses: LossSums) -> dict[str, float]:
     return means
 
 
+def calibration_of(run: Run, params: Any) -> dict[str, Any] | None:
+    """What `calibration.calibrate` says of a model; None with `eval.calibration=none` or too few facts."""
+    if run.config.eval.calibration == "none":
+        return None
+    return calibrate(
+        run.graph,
+        functools.partial(run.evaluate.scored_heads, params),
+        kind=run.config.eval.calibration,
+        selection=run.config.eval.selection,
+        seed=run.config.seed,
+    )
+
+
 def _report(
     run: Run, progress: Progress, checkpoints: Checkpoints, workdir: pathlib.Path, console: Console
 ) -> dict[str, Any]:
@@ -375,6 +390,7 @@ def _report(
         valid=ranks["valid"]["all"] | {"exclude_self": ranks["valid"]["exclude_self"]},
         test=ranks["test"]["all"] | {"exclude_self": ranks["test"]["exclude_self"]},
     )
+    report["calibration"] = calibration_of(run, params)
     if progress.faults:
         report["faults"] = list(progress.faults)
     write_json_atomically(workdir / REPORT_FILE, report)

@@ -24,7 +24,15 @@ CHECKPOINTS_FOLDER = "checkpoints"
 LOCK_FILE = ".lock"
 # Keys that may differ when a run goes on: they change neither the model nor what a step computes.  The data
 # are compared by content, not by place.
-RESUMABLE_KEYS = ("train.patience", "train.debug_nans", "eval.chunk", "checkpoint", "data.path", "data.dir")
+RESUMABLE_KEYS = (
+    "train.patience",
+    "train.debug_nans",
+    "eval.calibration",
+    "eval.chunk",
+    "checkpoint",
+    "data.path",
+    "data.dir",
+)
 MAX_NAMED = 5  # differences listed in an error
 
 

@@ -19,6 +19,7 @@ from numcoke_jax.errors import UserError
 from numcoke_jax.main import main
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+MODES = ", ".join(command_line.MODES)
 
 
 @pytest.fixture(autouse=True)
@@ -235,7 +236,10 @@ def test_overrides_in_a_flag_file_are_seen(tmp_path: Path, error_line: Callable[
             ["--", "--mode=eval"],
             "--mode=eval is not a flag: flags are written --name=value, --help lists them",
         ),
-        (["--mode=trian"], "--mode=trian is not a choice: needs one of train, eval; did you mean train?"),
+        (
+            ["--mode=trian"],
+            "--mode=trian is not a choice: needs one of train, eval, predict; did you mean train?",
+        ),
         (["--mode"], "Missing value for flag --mode"),
         (["--config.train.epochs"], "Missing value for flag --config.train.epochs"),
         (["--config"], "--config needs a file, such as --config=configs/cars.py"),

@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from numcoke_jax.command_line import parse_command_line
+from numcoke_jax.command_line import parse_arguments
 from numcoke_jax.data import build, check, rdf
 from numcoke_jax.errors import UserError
 
@@ -80,7 +80,7 @@ def flag_problems(flags: list[str], module: str = "numcoke_jax.main") -> list[st
     """What the program itself objects to: config file, keys, values, names of flags."""
     try:
         if module == "numcoke_jax.main":
-            parse_command_line(flags)
+            parse_arguments(flags)
         elif module == "numcoke_jax.data.build":
             build.parser().parse_args(flags)
         elif module == "numcoke_jax.data.rdf":

@@ -1,0 +1,164 @@
+"""Query files in, answers out, a block at a time: neither has to fit in memory.
+
+In: UTF-8, one query a line, "head <tab> relation", names to the letter.  Out: csv, json (one array), jsonl or
+parquet, by the file's ending, with the columns of `COLUMNS`, a row an answer.
+"""
+
+import contextlib
+import csv
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from numcoke_jax.config_checks import printable, shown_path
+from numcoke_jax.errors import UserError
+from numcoke_jax.graph import SPLITS, Vocabulary
+from numcoke_jax.names import NameIndex
+from numcoke_jax.predict import Answers
+
+COLUMNS = ("head", "relation", "rank", "tail", "score", "probability", "known")
+SUFFIXES = (".csv", ".json", ".jsonl", ".parquet")
+BLOCK = 4096  # queries
+
+
+def answer_frame(answers: Answers, queries: np.ndarray, vocabulary: Vocabulary) -> pd.DataFrame:
+    """Answers as a table with `COLUMNS`; `known` names the split that has the fact, or is "".
+
+    Args:
+      answers: of `queries`.
+      queries: int [n, 2] (head, relation).
+      vocabulary: the names of the ids.
+    """
+    heads, relations = queries[answers.query].T
+    entities, splits = np.array(vocabulary.entities, object), np.array([*SPLITS, ""], object)
+    columns = {
+        "head": entities[heads],
+        "relation": np.array(vocabulary.relations, object)[relations],
+        "rank": answers.rank,
+        "tail": entities[answers.tail],
+        "score": answers.score.astype(np.float64),
+        "probability": answers.probability,
+        "known": splits[answers.known],
+    }
+    return pd.DataFrame(columns, columns=list(COLUMNS))
+
+
+def read_queries(path: Path, entities: NameIndex, relations: NameIndex) -> Iterator[np.ndarray]:
+    """The queries of a file in blocks int32 [n, 2] of at most `BLOCK`; blank lines are skipped.
+
+    Raises:
+      UserError: the file cannot be read, a line has not two columns, or a name is unknown; with its line.
+    """
+    block: list[tuple[int, int]] = []
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            for number, line in enumerate(file, start=1):
+                text = line.rstrip("\r\n")
+                if not text:
+                    continue
+                cells, where = text.split("\t"), f"{shown_path(path)}:{number}"
+                if len(cells) != 2:
+                    raise UserError(
+                        f"{where}: a query needs 2 tab-separated columns (head, relation), "
+                        f"found {len(cells)}: {printable(text)}"
+                    )
+                block.append((entities.id(cells[0], where), relations.id(cells[1], where)))
+                if len(block) == BLOCK:
+                    yield np.array(block, np.int32)
+                    block = []
+    except OSError as error:
+        raise UserError(f"--queries={shown_path(path)}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"--queries={shown_path(path)}: is not UTF-8 ({error.reason}); save it as such"
+        ) from None
+    if block:
+        yield np.array(block, np.int32)
+
+
+def check_out(path: Path, suffixes: Iterable[str], overwrite: bool) -> None:
+    """Raises UserError where `path` has another ending, or exists and may not be replaced."""
+    if path.suffix not in suffixes:
+        raise UserError(f"--out={shown_path(path)}: the name must end in one of {', '.join(suffixes)}")
+    if path.exists() and not overwrite:
+        raise UserError(f"--out={shown_path(path)} is there already; give another name, or --overwrite")
+
+
+@contextlib.contextmanager
+def answer_writer(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
+    """Writes frames with `COLUMNS` after one another; the file appears whole, under its name, at the end.
+
+    Yields:
+      A function that takes the next rows.
+
+    Raises:
+      UserError: the file cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        with _WRITERS[path.suffix](temporary) as write:
+            yield write
+        os.replace(temporary, path)
+    except OSError as error:
+        raise UserError(f"--out={shown_path(path)}: cannot be written ({error.strerror})") from None
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+@contextlib.contextmanager
+def _csv_writer(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(COLUMNS)
+        yield lambda frame: rows.writerows(frame.itertuples(index=False, name=None))
+
+
+@contextlib.contextmanager
+def _jsonl_writer(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
+    with open(path, "w", encoding="utf-8") as file:
+        yield lambda frame: file.writelines(f"{text}\n" for text in _json_rows(frame))
+
+
+@contextlib.contextmanager
+def _json_writer(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
+    with open(path, "w", encoding="utf-8") as file:
+        separators = itertools.chain(["\n"], itertools.repeat(",\n"))
+        file.write("[")
+        yield lambda frame: file.writelines(
+            f"{separator}{text}" for text, separator in zip(_json_rows(frame), separators, strict=False)
+        )
+        file.write("\n]\n")
+
+
+@contextlib.contextmanager
+def _parquet_writer(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
+    schema = pa.schema(
+        [
+            (name, pa.float64() if name in ("rank", "score", "probability") else pa.string())
+            for name in COLUMNS
+        ]
+    )
+    with pq.ParquetWriter(path, schema) as rows:
+        yield lambda frame: rows.write_table(pa.Table.from_pandas(frame, schema, preserve_index=False))
+
+
+def _json_rows(frame: pd.DataFrame) -> Iterator[str]:
+    for row in frame.itertuples(index=False, name=None):
+        yield json.dumps(dict(zip(COLUMNS, row, strict=True)), ensure_ascii=False)
+
+
+_WRITERS: dict[str, Any] = {
+    ".csv": _csv_writer,
+    ".json": _json_writer,
+    ".jsonl": _jsonl_writer,
+    ".parquet": _parquet_writer,
+}

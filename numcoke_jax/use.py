@@ -1,0 +1,111 @@
+"""The modes that use a trained model, from checked arguments to what the user sees."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from numcoke_jax.config_checks import shown_path
+from numcoke_jax.console import Console
+from numcoke_jax.errors import UserError
+from numcoke_jax.names import NameIndex
+from numcoke_jax.predict import AnswerSettings, Predictor
+from numcoke_jax.query_files import SUFFIXES, answer_frame, answer_writer, check_out, read_queries
+from numcoke_jax.trained import load_trained
+from numcoke_jax.use_command_line import UseCommand
+
+
+def run_use_command(command: UseCommand, console: Console) -> None:
+    """Run the command.
+
+    Raises:
+      UserError: no usable run in the workdir, an unknown name, a file that cannot be read or written.
+      FloatingPointError: a score is not finite.
+    """
+    _MODES[command.mode](command, console)
+
+
+def predict(command: UseCommand, console: Console) -> None:
+    """Answer one query on the screen (and in a file), or a file of queries in a file."""
+    options = command.options
+    out = Path(options.out).expanduser() if options.out is not None else None
+    if out is not None:
+        check_out(out, SUFFIXES, options.overwrite)
+    predictor = load_trained(command.workdir, console.warn).predictor()
+    vocabulary = predictor.graph.vocabulary
+    entities, relations = (
+        NameIndex("entity", vocabulary.entities),
+        NameIndex("relation", vocabulary.relations),
+    )
+    settings = _settings(options, entities)
+    if options.queries is not None:
+        assert out is not None
+        _answer_file(Path(options.queries), out, predictor, entities, relations, settings, console)
+        return
+    query = np.array([[entities.id(options.head, "--head"), relations.id(options.relation, "--relation")]])
+    frame = answer_frame(predictor.answer(query, settings), query, vocabulary)
+    remark = "known facts excluded" if settings.known == "exclude" else "known facts marked"
+    rows = [
+        (f"{rank:g}", tail, f"{score:.3f}", f"{probability:.1%}", known)
+        for rank, tail, score, probability, known in frame.iloc[:, 2:].itertuples(index=False, name=None)
+    ]
+    columns = (">rank", "tail", ">score", ">probability", "known")
+    console.table(f"{options.head}  {options.relation}  ?", remark, columns, rows)
+    if out is not None:
+        with answer_writer(out) as write:
+            write(frame)
+        console.note(f"written to {shown_path(out)}")
+
+
+def _answer_file(
+    path: Path,
+    out: Path,
+    predictor: Predictor,
+    entities: NameIndex,
+    relations: NameIndex,
+    settings: AnswerSettings,
+    console: Console,
+) -> None:
+    """Every name is looked up before the first answer: a mistake in the last line costs no waiting."""
+    total = sum(len(block) for block in read_queries(path, entities, relations))
+    if not total:
+        raise UserError(f"--queries={shown_path(path)}: there is no query in it")
+    with answer_writer(out) as write, console.progress(total, label="query") as bar:
+        for block in read_queries(path, entities, relations):
+            write(answer_frame(predictor.answer(block, settings), block, predictor.graph.vocabulary))
+            bar.advance(len(block), {})
+    console.note(f"answers to {total:,} queries are in {shown_path(out)}")
+
+
+def _settings(options: argparse.Namespace, entities: NameIndex) -> AnswerSettings:
+    candidates = None
+    if options.candidates is not None:
+        candidates = np.array([entities.id(name, where) for name, where in _names(options.candidates)], int)
+    return AnswerSettings(
+        top=options.top,
+        known=options.known,
+        splits=options.known_splits,
+        exclude_self=options.exclude_self,
+        candidates=candidates,
+    )
+
+
+def _names(given: Sequence[str]) -> list[tuple[str, str]]:
+    """(name, where it was found) of names and of the lines of @FILEs."""
+    found: list[tuple[str, str]] = []
+    for word in given:
+        if not word.startswith("@"):
+            found.append((word, "--candidates"))
+            continue
+        path = Path(word[1:]).expanduser()
+        try:
+            lines = path.read_text(encoding="utf-8-sig").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not UTF-8"
+            raise UserError(f"--candidates={word}: cannot be read ({reason})") from None
+        found += [(line, f"{shown_path(path)}:{number}") for number, line in enumerate(lines, 1) if line]
+    return found
+
+
+_MODES = {"predict": predict}

@@ -1,0 +1,144 @@
+"""Arguments of the modes that use a trained model: each has its own flags, and every mistake is one line."""
+
+import argparse
+import dataclasses
+import difflib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from numcoke_jax.commands import as_typed
+from numcoke_jax.config_checks import CLOSE_ENOUGH, printable
+from numcoke_jax.errors import UserError
+from numcoke_jax.graph import SPLITS
+
+USE_MODES = ("predict",)
+LARGEST_TOP = 10**9
+
+
+@dataclasses.dataclass(frozen=True)
+class UseCommand:
+    """What the user asked of the trained model in `workdir`: one of `USE_MODES` with its options."""
+
+    mode: str
+    workdir: Path
+    options: argparse.Namespace
+
+
+def asked_mode(arguments: Sequence[str]) -> str:
+    """The value of the last --mode among the arguments, "" without one."""
+    mode = ""
+    for place, argument in enumerate(arguments):
+        name, equals, value = argument.partition("=")
+        if name in ("--mode", "-mode"):
+            mode = value if equals else next(iter(arguments[place + 1 : place + 2]), "")
+    return mode
+
+
+def parse_use(mode: str, arguments: Sequence[str]) -> UseCommand:
+    """The command that the arguments describe.
+
+    Raises:
+      UserError: one line that names the flag and what it needs.
+    """
+    parser = use_parser(mode)
+    options = parser.parse_args([as_typed(_two_dashes(argument)) for argument in arguments])
+    if not options.workdir:
+        raise UserError("--workdir is empty: give the folder of a finished run")
+    _check_options(mode, options)
+    return UseCommand(mode, Path(options.workdir).expanduser(), options)
+
+
+def use_parser(mode: str) -> argparse.ArgumentParser:
+    """The flags of a mode of `USE_MODES`."""
+    parser = _UseParser(prog=f"python -m numcoke_jax.main --mode={mode}", allow_abbrev=False, add_help=False)
+    parser.add_argument("--mode", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--workdir", required=True, metavar="FOLDER", help="a finished run")
+    _FLAGS[mode](parser)
+    return parser
+
+
+def _predict_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--head", metavar="NAME", help="the query's head")
+    parser.add_argument("--relation", metavar="NAME", help="the query's relation")
+    parser.add_argument("--queries", metavar="FILE", help="many queries: head <tab> relation a line")
+    parser.add_argument("--out", metavar="FILE", help="write answers to .csv, .json, .jsonl or .parquet")
+    parser.add_argument("--overwrite", action="store_true", help="replace the file of --out")
+    parser.add_argument("--top", type=_positive, default=10, metavar="N", help="answers a query (10)")
+    parser.add_argument(
+        "--candidates",
+        nargs="+",
+        action="extend",
+        metavar="NAME",
+        help="only these tails; @FILE reads names, one a line",
+    )
+    parser.add_argument(
+        "--known", choices=("exclude", "mark"), default="exclude", help="leave known facts out, or mark them"
+    )
+    parser.add_argument(
+        "--known_splits", default=",".join(SPLITS), metavar="SPLITS", help="whose facts are known (all three)"
+    )
+    parser.add_argument("--exclude_self", action="store_true", help="the head is no candidate")
+
+
+_FLAGS = {"predict": _predict_flags}
+
+
+def _check_options(mode: str, options: argparse.Namespace) -> None:
+    if mode == "predict":
+        if (options.queries is None) == (options.head is None and options.relation is None):
+            raise UserError("give either --head and --relation, or --queries=FILE")
+        if options.queries is None and (options.head is None or options.relation is None):
+            absent = "--head" if options.head is None else "--relation"
+            raise UserError(f"{absent} is missing: a query is --head=NAME --relation=NAME")
+        if options.queries is not None and options.out is None:
+            raise UserError("--queries needs --out=FILE, ending in .csv, .json, .jsonl or .parquet")
+        options.known_splits = _splits(options.known_splits)
+
+
+def _splits(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    for name in names:
+        if name not in SPLITS:
+            raise UserError(
+                f"--known_splits={printable(text)}: {printable(name)} is none of {', '.join(SPLITS)}"
+            )
+    return names
+
+
+def _positive(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if not 1 <= number <= LARGEST_TOP:
+        raise argparse.ArgumentTypeError(f"needs an integer >= 1, got {printable(text)}")
+    return number
+
+
+def _two_dashes(argument: str) -> str:
+    """-head as --head: the other modes' flags may be written so."""
+    return f"-{argument}" if re.match(r"-[a-z]\w", argument) else argument
+
+
+class _UseParser(argparse.ArgumentParser):
+    """A parser whose complaints are one line with the closest flag."""
+
+    def error(self, message: str) -> NoReturn:
+        """What argparse calls for a wrong argument."""
+        if message.startswith("unrecognized arguments: "):
+            self._refuse(message.removeprefix("unrecognized arguments: ").split()[0])
+        message = re.sub(r"^argument ([-\w]+): ", r"\1: ", message)
+        message = re.sub(r"^the following arguments are required: ", "missing: ", message)
+        raise UserError(printable(f"{message}; --help lists all flags", 400))
+
+    def _refuse(self, argument: str) -> NoReturn:
+        name = argument.partition("=")[0]
+        mode = self.prog.rpartition("=")[2]
+        if re.match(r"--config\b", name):
+            raise UserError(f"{name} has no meaning with --mode={mode}: the run's config is in its workdir")
+        known = [flag for action in self._actions for flag in action.option_strings]
+        close = difflib.get_close_matches(name, known, n=1, cutoff=CLOSE_ENOUGH)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+        raise UserError(f"{printable(argument)} is not a flag of --mode={mode}; {hint}")
