@@ -9,8 +9,8 @@ Support Vector Machines", 1999), (n+ + 1) / (n+ + 2) and 1 / (n- + 2), which kee
 
 Which triples are labelled follows `eval.selection`, as the choice of the model did: "reversed" takes each
 validation fact and its reverse, which a strict order makes false, so p answers "which of the two is it?"; the
-other rules take every tail of a
-validation fact's query that is not filtered out, so p answers "is this a fact of the graph?".
+other rules take every tail of a validation fact's query that is not filtered out, so p answers "is this a
+fact of the graph?".
 """
 
 import dataclasses
