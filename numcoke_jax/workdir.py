@@ -71,8 +71,16 @@ def exclusive(workdir: pathlib.Path) -> Iterator[None]:
     """Make the folder and hold it for this process.
 
     Raises:
-      UserError: the folder cannot be made or written, or another process holds it.
+      UserError: the folder cannot be made or written, its path is no valid text (the checkpoint library's
+        files need that), or another process holds it.
     """
+    try:
+        os.path.abspath(workdir).encode()
+    except UnicodeEncodeError:
+        raise UserError(
+            f"--workdir={shown_path(workdir)}: the path is not UTF-8 here; choose another folder, or unset"
+            " PYTHONUTF8 in a C locale"
+        ) from None
     try:
         workdir.mkdir(parents=True, exist_ok=True)
         lock = (workdir / LOCK_FILE).open("a")  # not "w": holding a folder changes nothing in it

@@ -1,5 +1,6 @@
 """Every case folder about files, names, literals and splits does what its expect.md says."""
 
+import io
 import json
 import os
 import shutil
@@ -10,12 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from numcoke_jax.console import Console
 from numcoke_jax.data.folder import read_folder, write_folder
 from numcoke_jax.data.graph_checks import GraphReport
 from numcoke_jax.data.normalize import fit_normalizer
 from numcoke_jax.data.text_files import DataError
 from numcoke_jax.graph import NumericGraph
+from numcoke_jax.train import train_and_evaluate
+from tests.tiny_runs import compiled_fast, config_of, flags_of, run_program
 
+C_LOCALE = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
 BASE_ENTITIES = ("kiln", "lamp", "mast", "nail", "oven", "pump", "quay", "rope")
 
 
@@ -93,7 +98,7 @@ def test_a09_unicode_names_survive_the_c_locale(cases_dir: Path, tmp_path: Path)
     assert report.look_alikes == (("nai\u0308ve", "naïve"),)
     assert "'nai\\u0308ve' (unseen in training) / 'na\\xefve'" in "\n".join(report.notices())
 
-    environment = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
+    environment = os.environ | C_LOCALE
     program = (
         "import sys; from numcoke_jax.data.folder import read_folder, write_folder; "
         "from numcoke_jax.data import check; "
@@ -105,6 +110,20 @@ def test_a09_unicode_names_survive_the_c_locale(cases_dir: Path, tmp_path: Path)
     assert b"nai\\u0308ve" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert read_folder(tmp_path / "out")[0].vocabulary == graph.vocabulary
+
+
+@pytest.mark.slow
+def test_a09_such_names_train_and_evaluate_in_the_c_locale(cases_dir: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "Ünïcode 二"
+    shutil.copytree(cases_dir / "A09_unicode_c_locale", folder)
+    flags = flags_of(config_of(folder, train__epochs=1), tmp_path / "run")
+    for mode in ("train", "eval"):
+        done = run_program([*flags, f"--mode={mode}"], tmp_path / "cache", **C_LOCALE)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.isascii()
+        assert "look-alike names" in done.stdout and "nai\\u0308ve" in done.stdout
+    stored = json.loads((tmp_path / "run" / "vocabulary.json").read_text(encoding="utf-8"))
+    assert tuple(stored["entities"]) == read_folder(folder)[0].vocabulary.entities
 
 
 def test_a11_every_short_and_long_line_is_listed_and_blank_ones_are_not(cases_dir: Path) -> None:
@@ -148,6 +167,24 @@ def test_a13_missing_parts_are_said_in_one_line_each(cases_dir: Path) -> None:
         "valid.txt holds no facts: early stopping has nothing to go by",
         "no literals/numerical_literals.txt: the graph has no numeric fields",
     ]
+
+
+def test_a13_missing_parts_train(cases_dir: Path, tmp_path: Path) -> None:
+    config = config_of(cases_dir / "A13_missing_parts", train__epochs=2, train__patience=1)
+    screen = io.StringIO()
+    with compiled_fast():
+        report = train_and_evaluate(config, tmp_path / "run", Console(screen))
+    shown = screen.getvalue()
+    for line in (
+        "notice: no neg.txt: no negatives are given",
+        "notice: valid.txt holds no facts: early stopping has nothing to go by",
+        "notice: no literals/numerical_literals.txt: the graph has no numeric fields",
+    ):
+        assert shown.count(line) == 1
+    assert "10 train, 0 valid, 2 test" in shown
+    assert report["test"]["count"] == 2 and np.isfinite(report["test"]["mrr"])
+    assert (report["valid"]["count"], report["valid"]["mrr"]) == (0, None)
+    assert report["best_epoch"] == 2  # not stopped by a metric that does not exist
 
 
 def test_b01_unseen_entities_are_counted_as_entities_and_as_facts(cases_dir: Path) -> None:

@@ -312,3 +312,11 @@ def test_outside_the_main_thread_nothing_waits_for_signals() -> None:
     thread.start()
     thread.join()
     assert seen == [False]
+
+
+def test_a_path_that_is_no_text_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    """Bytes of a path that the locale cannot read reach Python as lone surrogates, on which Orbax fails."""
+    refused = pytest.raises(UserError, match="r.udcfcn: the path is not UTF-8 here; choose another folder")
+    with refused, exclusive(tmp_path / "r\udcfcn"):
+        pass
+    assert list(tmp_path.iterdir()) == []
