@@ -366,7 +366,9 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytes
     assert os.listdir(tmp_path) == ["in"]
 
 
-@pytest.mark.parametrize("name", ["", " ", "\u00a0", "a\tb", "a\nb", "a\rb", "a\0b", "\ufeffa", "a\ud800"])
+@pytest.mark.parametrize(
+    "name", ["", " ", "\u00a0", "a\tb", "a\nb", "a\rb", "a\0b", "\ufeffa", "PK\x03\x04", "a\ud800"]
+)
 def test_names_that_cannot_be_stored_are_refused(tmp_path: Path, name: str) -> None:
     none = np.zeros((0, 3), np.int32)
     facts = np.array([[0, 0, 1]], np.int32)

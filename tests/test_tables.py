@@ -50,6 +50,7 @@ def test_tsv_and_packed_files(tmp_path):
     assert read_table(write(tmp_path, "t.tsv", tabs)).columns == CELLS
     assert read_table(write(tmp_path, "t.tab", tabs.replace("nan", "a,b"))).columns["name"][0] == "a,b"
     assert read_table(write(tmp_path, "t.csv.gz", gzip.compress(PLAIN.encode()))).columns == CELLS
+    assert read_table(write(tmp_path, "packed.csv", gzip.compress(PLAIN.encode()))).columns == CELLS
     assert read_table(write(tmp_path, "T.TSV.GZ", gzip.compress(tabs.encode()))).columns == CELLS
     with zipfile.ZipFile(tmp_path / "t.zip", "w") as archive:
         archive.writestr("readme.md", "no table")
@@ -179,7 +180,7 @@ def test_large_numbers_keep_their_order():
         ("inf", "not finite"),
         ("1,234", "thousands separators"),
         ("1_000", "thousands separators"),
-        ("0x10", "a number with a unit"),
+        ("0x10", "a hexadecimal number"),
         ("12 kg", "a number with a unit"),
         ("2020-01-02", "a date"),
         ("1e400", "beyond the range of float64"),

@@ -38,6 +38,11 @@ from numcoke_jax.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph
 
 LITERALS = "literals/numerical_literals.txt"
 BAD_VALUES = ("error", "missing")
+UNREADABLE_STARTS = (
+    "\ufeff",
+    "PK\x03\x04",
+    "BZh91AY&SY",
+)  # as first name of a file, taken for what it is not
 ROWS_WRITTEN_AT_ONCE = 1_000_000
 
 
@@ -94,7 +99,7 @@ def write_folder(graph: NumericGraph, path: str | os.PathLike) -> None:
 
     Raises:
       UserError: `path` exists; its parent cannot be written; or a name cannot be stored (blank, with a
-        tab, line end or NUL character, starting with U+FEFF, or not valid Unicode).
+        tab, line end or NUL character, starting with U+FEFF or like a packed file, or not valid Unicode).
     """
     target = Path(path)
     if target.exists() or target.is_symlink():
@@ -239,10 +244,10 @@ def _list_bad_values(file: TextFile, texts: pa.ChunkedArray, bad: dict[int, str]
 
 def _storable_names(names: tuple[str, ...], what: str) -> pa.Array:
     for name in names:
-        if not name.strip() or name.startswith("\ufeff") or any(mark in name for mark in "\t\n\r\0"):
+        if not name.strip() or name.startswith(UNREADABLE_STARTS) or any(m in name for m in "\t\n\r\0"):
             raise UserError(
                 f"{what} name {name!r} cannot be stored in a text file: a name must not be blank, hold a "
-                "tab, line end or NUL character, or start with U+FEFF"
+                "tab, line end or NUL character, or start like a packed file or with U+FEFF"
             )
     try:
         return pa.array(names, type=pa.string())

@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from numcoke_jax.data.literal_values import parse_values
+from numcoke_jax.data.text_files import GZIP_MAGIC
 from numcoke_jax.errors import UserError
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
@@ -108,8 +109,10 @@ def _text_bytes(path: Path) -> tuple[str, bytes]:
     data = path.read_bytes()
     suffix = path.suffix.lower()
     try:
-        if suffix == ".gz":
-            return path.stem, gzip.decompress(data)
+        if suffix == ".gz" or data.startswith(
+            GZIP_MAGIC
+        ):  # a browser or a mail program may have dropped the .gz
+            return path.stem if suffix == ".gz" else path.name, gzip.decompress(data)
         if suffix == ".zip":
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
                 members = [name for name in archive.namelist() if name.lower().endswith(TEXT_SUFFIXES)]
