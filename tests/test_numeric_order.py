@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from numcoke_jax.models.numeric_embedding import Literals
-from numcoke_jax.models.numeric_order import NumericOrder, RelationPositions, order_logits
+from numcoke_jax.models.numeric_order import NumericOrder, RelationPositions, field_weights, order_logits
 from tests import examples
 from tests.oracles import numeric_order as oracle
 
@@ -73,44 +73,71 @@ def literals_of(cells: list[list[float | None]]) -> Literals:
     return Literals(values=values, observed=observed, positions=values)
 
 
-def test_initial_parameters_by_hand() -> None:
-    """w = 0: both fields weigh 1/2.  s = 10, softplus(1) = ln(1 + e) = 1.313262.
+def test_at_the_start_no_field_and_no_direction_is_preferred() -> None:
+    """w = 0: every entity stands at 0, so no pair gets anything, and every field can still be chosen.
 
-    z_0 = (.8 + .4) / 2 = .6 and z_1 = (.2 + .6) / 2 = .4; both are certain, so the logit of (0, 1) is
-    1.313262 tanh(10 * .2) = 1.313262 * .964028 = 1.266021.
-    Of entity 2 half is missing: k_2 = 1/2 + 1/2 * 1/2 = .75.  With features of 0 the missing position is
-    sigmoid(0) = .5, so z_2 = (.3 + .5) / 2 = .4 and (0, 2) gets 1.313262 tanh(10 * .75 * .2)
-    = 1.313262 * .905148 = 1.188697.
+    Certainty by hand: of entity 2 half is missing, k_2 = 1/2 + 1/2 * 1/2 = .75.
     """
     literals = literals_of([[0.8, 0.4], [0.2, 0.6], [0.3, None]])
     module, nothing = NumericOrder(num_relations=1), jnp.zeros((3, 4), jnp.float32)
-    relation = jnp.array([0], jnp.int32)
-    found, _ = examples.compiled(module.init_with_output)(jax.random.key(0), nothing, literals, relation)
-    np.testing.assert_allclose(found.position, [[0.6, 0.4, 0.4]], rtol=1e-6)
+    relation, heads = jnp.array([0], jnp.int32), jnp.array([[0]], jnp.int32)
+    found, variables = examples.compiled(module.init_with_output)(
+        jax.random.key(0), nothing, literals, relation
+    )
+    np.testing.assert_array_equal(found.position, [[0.0, 0.0, 0.0]])
     np.testing.assert_allclose(found.certainty, [[1.0, 1.0, 0.75]], rtol=1e-6)
-    logits = order_logits(found, jnp.array([[0]], jnp.int32))
-    np.testing.assert_allclose(logits, [[[0.0, 1.266021, 1.188697]]], rtol=1e-5)
+    np.testing.assert_array_equal(order_logits(found, heads), np.zeros((1, 1, 3)))
+
+    def logit(weights: jax.Array) -> jax.Array:
+        chosen = {"params": variables["params"] | {"field_weight": weights}}
+        return order_logits(module.apply(chosen, nothing, literals, relation), heads)[0, 0, 1]
+
+    gradient = jax.jit(jax.grad(logit))(jnp.zeros((1, 2, 2)))
+    # d z_i / d w^up_m = 10 x_im / 4; 1.313262 * s (10) * 2.5 * (x_0m - x_1m) with gaps .6 and -.2
+    np.testing.assert_allclose(gradient, [[[19.69893, -6.56631], [-19.69893, 6.56631]]], rtol=1e-5)
+
+
+def test_logits_by_hand() -> None:
+    """Choices (ln 3 upwards in field 0, else 0) of two fields: (3, 1, 1, 1) / 6, so a = (1/3, 0).
+
+    s = 10, softplus(1) = 1.313262; z_0 = .8 / 3, z_1 = .2 / 3: 1.313262 tanh(10 * .2) = 1.266021.
+    Entity 2: k = 2/6 * 1/2 + 4/6 = 5/6 as field 1 is missing, z_2 = .3 / 3:
+    1.313262 tanh(10 * 5/6 * .5 / 3) = 1.313262 * .882925 = 1.159512.
+    """
+    literals = literals_of([[0.8, 0.4], [0.2, 0.6], [0.3, None]])
+    module, nothing = NumericOrder(num_relations=1), jnp.zeros((3, 4), jnp.float32)
+    relation, heads = jnp.array([0], jnp.int32), jnp.array([[0]], jnp.int32)
+    weights = examples.compiled(module.init)(jax.random.key(0), nothing, literals, relation)["params"]
+    up, down = [math.log(3.0) / module.sharpness, 0.0], [0.0, 0.0]
+    for choice, sign in (([up, down], 1.0), ([down, up], -1.0)):  # downwards: the same with the other sign
+        chosen = {"params": weights | {"field_weight": jnp.array([choice])}}
+        logits = order_logits(module.apply(chosen, nothing, literals, relation), heads)
+        np.testing.assert_allclose(logits * sign, [[[0.0, 1.266021, 1.159512]]], rtol=1e-5)
 
 
 def test_field_weights_by_hand() -> None:
-    """Softmax of (ln 3, 0, 0) is (3, 1, 1) / 5: read off entities with a single position of 1."""
-    literals = literals_of([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 1.0, 1.0], [0.0] * 3])
-    weights = parameters()
-    weights["field_weight"] = jnp.array([[0.0, 0.0, 0.0], [math.log(3.0), 0.0, 0.0]]) / MODULE.sharpness
-    found = positions(weights, literals)
-    np.testing.assert_allclose(found.position[0], [0.6, 0.2, 0.2, 1.0, 0.0], rtol=1e-6)
-    np.testing.assert_allclose(found.position[1], [1 / 3, 1 / 3, 1 / 3, 1.0, 0.0], rtol=1e-6)
+    """(ln 3, 0, 0) upwards and 0 downwards: (3, 1, 1, 1, 1, 1) / 8, so a = (1/4, 0, 0)."""
+    weights = jnp.array([[[math.log(3.0), 0.0, 0.0], [0.0] * 3], [[0.0] * 3, [math.log(3.0), 0.0, 0.0]]])
+    found = field_weights(weights / MODULE.sharpness, MODULE.sharpness)
+    np.testing.assert_allclose(found, [[0.25, 0.0, 0.0], [-0.25, 0.0, 0.0]], atol=1e-7)
 
 
 @settings(max_examples=30)
-@given(st.lists(st.floats(-3, 3, width=32), min_size=6, max_size=6))
-def test_field_weights_sum_to_one(logits: list[float]) -> None:
-    """An entity that is at 1 in every field is at 1, however large the weights are."""
-    weights = parameters() | {"field_weight": jnp.array(logits, jnp.float32).reshape(2, 3)}
+@given(st.lists(st.floats(-3, 3, width=32), min_size=12, max_size=12))
+def test_field_choices_sum_to_one(logits: list[float]) -> None:
+    """However large the weights are: with everything observed each entity is certain and within (-1, 1)."""
+    weights = parameters() | {"field_weight": jnp.array(logits, jnp.float32).reshape(2, 2, 3)}
     ones = literals_of([[1.0] * 3] * 5)
     found = positions(weights, ones)
-    np.testing.assert_allclose(found.position, 1.0, rtol=1e-5)
     np.testing.assert_allclose(found.certainty, 1.0, rtol=1e-5)
+    assert (np.abs(found.position) <= 1.0 + 1e-6).all()
+
+
+def test_turning_the_directions_round_turns_the_order_round() -> None:
+    """A relation "is lower than" is "is higher than" with up and down exchanged, at no cost."""
+    weights = parameters()
+    turned = weights | {"field_weight": weights["field_weight"][:, ::-1]}
+    np.testing.assert_allclose(all_logits(positions(turned)), -all_logits(positions(weights)), rtol=1e-5)
 
 
 def test_a_known_position_is_certain_and_a_guessed_one_as_certain_as_was_learned() -> None:
@@ -132,11 +159,13 @@ def test_order_is_antisymmetric_and_bounded_by_its_weight() -> None:
 
 
 def test_a_higher_position_never_scores_lower() -> None:
-    """Among certain entities a head beats exactly the tails that stand below it."""
+    """Among certain entities a head beats exactly the tails below it, or above it if turned round."""
     literals = literals_of([[0.2] * 3, [0.9] * 3, [0.5] * 3, [0.5] * 3, [0.1] * 3])
-    found = all_logits(positions(parameters(), literals))
+    upwards = jnp.array([[[1.0] * 3, [0.0] * 3], [[0.0] * 3, [1.0] * 3]])
+    found = all_logits(positions(parameters() | {"field_weight": upwards}, literals))
     place = np.array([0.2, 0.9, 0.5, 0.5, 0.1])
-    np.testing.assert_array_equal(np.sign(found), np.broadcast_to(np.sign(place[:, None] - place), (2, 5, 5)))
+    gaps = np.sign(place[:, None] - place)
+    np.testing.assert_array_equal(np.sign(found), [-gaps, gaps])  # relations 1 and 0
 
 
 def test_missing_positions_come_from_the_entitys_own_embedding_alone() -> None:

@@ -2,15 +2,18 @@
 
     x^_im = x_im                            quantile position of an observed value, in [0, 1]
     x^_im = sigmoid(e~_i . v_m + c_m)       of a missing one, learned from the facts the entity is in
-    z_ri  = sum_m softmax_m(w_r) x^_im      position of entity i on the scale that relation r compares
+    (p^up_r, p^down_r) = softmax(w_r)       over 2 M choices: each field m, upwards or downwards
+    a_rm  = p^up_rm - p^down_rm             signed weight of a field, in (-1, 1)
+    z_ri  = sum_m a_rm x^_im                position of entity i on the scale that relation r compares
     logit += softplus(b_r) tanh(s_r k_rh k_rt (z_rh - z_rt))
 
 k_ri in (0, 1] is the certainty of a position: 1 where the compared fields are observed, a learned share of
-it where they are missing, so that a guessed value decides less than a known one.  R x M weights name the
-field that each relation compares.
+it where they are missing, so that a guessed value decides less than a known one.
 
-s_r and softplus(b_r) are positive: the term rewards a head above its tail.  Of a relation of the other
-direction ("is lighter than") it can only learn to keep out, by a small weight.
+s_r and softplus(b_r) are positive: the term rewards a head that stands above its tail on the relation's
+scale.  A relation whose heads have the lower values ("is lighter than") turns the scale round by a negative
+a_rm.  All a_rm are 0 at the start, so that neither direction and no field is preferred; as the 2 M choices
+share a sum of 1 the fields compete, and R x M numbers name the field that each relation compares.
 """
 
 from typing import Any
@@ -22,6 +25,7 @@ from jaxtyping import Array, Float, Int
 
 from numcoke_jax.models.numeric_embedding import Literals
 
+UP, DOWN = 0, 1  # index of a direction in w_r
 INITIAL_SLOPE = 10.0  # of the tanh: positions 1/10 apart are told apart at the start
 INITIAL_CERTAINTY = 0.5  # of a missing value
 
@@ -30,7 +34,7 @@ INITIAL_CERTAINTY = 0.5  # of a missing value
 class RelationPositions:
     """Where every entity stands on the scale of each of S relations."""
 
-    position: Any  # float32 [S, N], z, in [0, 1]
+    position: Any  # float32 [S, N], z, in (-1, 1)
     certainty: Any  # float32 [S, N], k, in (0, 1]
     slope: Any  # float32 [S], s > 0
     weight: Any  # float32 [S], softplus(b)
@@ -59,20 +63,32 @@ class NumericOrder(nn.Module):
         log_slope = self.param("log_slope", nn.initializers.constant(jnp.log(INITIAL_SLOPE)), per_relation)
         weight = self.param("weight", nn.initializers.ones_init(), per_relation)
         missing_certainty = self.param("missing_certainty", nn.initializers.zeros_init(), per_relation)
-        fields = self.field_weights(literals.values.shape[1])[relations]
-        known = jnp.einsum("sm,nm->sn", fields, literals.observed.astype(fields.dtype))
+        choices = self.field_choices(literals.values.shape[1])[relations]
+        known = jnp.einsum("sm,nm->sn", choices.sum(axis=1), literals.observed.astype(choices.dtype))
         certainty_of_missing = nn.sigmoid(missing_certainty[relations])[:, None]
         return RelationPositions(
-            position=jnp.einsum("sm,nm->sn", fields, positions),
+            position=jnp.einsum("sm,nm->sn", choices[:, UP] - choices[:, DOWN], positions),
             certainty=known + (1.0 - known) * certainty_of_missing,
             slope=jnp.exp(log_slope[relations]),
             weight=nn.softplus(weight[relations]),
         )
 
-    def field_weights(self, num_fields: int) -> Float[Array, "R M"]:
-        """softmax_m(w_r): the share of each field in what a relation compares; rows sum to 1."""
-        weights = self.param("field_weight", nn.initializers.zeros_init(), (self.num_relations, num_fields))
-        return nn.softmax(self.sharpness * weights, axis=-1)
+    def field_choices(self, num_fields: int) -> Float[Array, "R 2 M"]:
+        """p^up and p^down: the share of each field, each way, in what a relation compares; they sum to 1."""
+        shape = (self.num_relations, 2, num_fields)
+        weights = self.param("field_weight", nn.initializers.zeros_init(), shape)
+        return field_choices(weights, self.sharpness)
+
+
+def field_choices(weights: Float[Array, "R 2 M"], sharpness: float) -> Float[Array, "R 2 M"]:
+    """Softmax of w_r over both directions of all fields."""
+    return nn.softmax(sharpness * weights, axis=(1, 2))
+
+
+def field_weights(weights: Float[Array, "R 2 M"], sharpness: float) -> Float[Array, "R M"]:
+    """a_rm in (-1, 1): how much relation r compares field m, negative where the lower value is the head's."""
+    choices = field_choices(weights, sharpness)
+    return choices[:, UP] - choices[:, DOWN]
 
 
 def order_logits(positions: RelationPositions, heads: Int[Array, "S H"]) -> Float[Array, "S H N"]:

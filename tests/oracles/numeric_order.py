@@ -14,16 +14,19 @@ def position_and_certainty(
     relation: int,
     sharpness: float = 10.0,
 ) -> tuple[float, float]:
-    """z_ri = sum_m softmax_m(w_r) x^_im, and the observed share of it plus a learned share of the rest."""
-    weights = softmax([sharpness * float(w) for w in parameters["field_weight"][relation]])
+    """z_ri = sum_m (p^up_rm - p^down_rm) x^_im; the observed share plus a learned share of the rest."""
+    up, down = parameters["field_weight"][relation]
+    choices = softmax([sharpness * float(w) for w in (*up, *down)])
+    num_fields = len(up)
     guesses = dense(parameters["missing_position"], feature)
     position, known = 0.0, 0.0
-    for field, weight in enumerate(weights):
+    for field in range(num_fields):
+        upwards, downwards = choices[field], choices[num_fields + field]
         if literals.observed[entity, field]:
-            position += weight * float(literals.positions[entity, field])
-            known += weight
+            position += (upwards - downwards) * float(literals.positions[entity, field])
+            known += upwards + downwards
         else:
-            position += weight * sigmoid(guesses[field])
+            position += (upwards - downwards) * sigmoid(guesses[field])
     return position, known + (1.0 - known) * sigmoid(parameters["missing_certainty"][relation])
 
 

@@ -1,0 +1,43 @@
+"""Which field each relation compares, read off the learned weights of the numeric order term."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from numcoke_jax.graph import Vocabulary
+from numcoke_jax.models.numeric_order import NumericOrder, field_weights
+
+
+@dataclasses.dataclass(frozen=True)
+class ComparedField:
+    """One field and how much a relation compares it.
+
+    Attributes:
+      field: its name.
+      weight: a_rm in (-1, 1): positive where the head has the higher value, negative where the tail has.
+    """
+
+    field: str
+    weight: float
+
+
+def compared_fields(params: Any, vocabulary: Vocabulary) -> dict[str, Sequence[ComparedField]]:
+    """For every relation its fields, the most compared one first; of equal ones the first in id order.
+
+    Args:
+      params: parameters of a NumCoKE that was trained with `score.numeric_order`.
+      vocabulary: names of the graph it was trained on.
+
+    Raises:
+      KeyError: the model has no numeric order term.
+    """
+    learned = jnp.asarray(params["numeric_order"]["field_weight"], jnp.float32)
+    weights = np.asarray(field_weights(learned, NumericOrder.sharpness), np.float64)
+    order = np.argsort(-np.abs(weights), axis=1, kind="stable")
+    return {
+        relation: [ComparedField(vocabulary.fields[m], float(weights[r, m])) for m in order[r]]
+        for r, relation in enumerate(vocabulary.relations)
+    }
