@@ -53,7 +53,7 @@ def test_each_relation_names_its_field_and_its_direction(tmp_path: Path) -> None
     config: Any = numcoke(config_of(two_way_folder(tmp_path / "data")))
     config.model.dim = config.model.attribute_dim = 8
     config.train.batch_size, config.train.relations_per_step = 16, 2
-    config.train.epochs, config.train.eval_every_epochs = 60, 30
+    config.train.epochs, config.train.eval_every_epochs, config.train.learning_rate = 100, 50, 0.02
     config.eval.chunk, config.okcl.weight = 24, 0.0
     train(create_run(config), tmp_path)
     trained = load_trained(tmp_path, lambda text: None)
