@@ -11,7 +11,8 @@ import flax.struct
 import numpy as np
 
 from numcoke_jax.errors import UserError
-from numcoke_jax.graph import NumericGraph
+from numcoke_jax.graph import HEAD, RELATION, NumericGraph
+from numcoke_jax.reversed_facts import reversed_facts
 from numcoke_jax.tail_index import TailIndex
 
 STEP_SLACK = 1.25  # how many more steps an epoch may have for the sake of fewer relation slots
@@ -28,7 +29,8 @@ class Batch:
       heads: int32 [S, H].
       mask: bool [S, H], True at real queries.
       labels: bool [S, H, N], True at the training tails of (head, relation).
-      negatives: bool [S, H, N], True at the tails that neg.txt rules out for (head, relation).
+      negatives: bool [S, H, N], True at the tails that are known to be false for (head, relation): those of
+        neg.txt, and of strict orders those that a training fact rules out.
     """
 
     relations: Any
@@ -52,14 +54,26 @@ class TrainBatches:
       steps_per_epoch: the same in every epoch.
       num_queries: distinct (head, relation) pairs of the training split.
       positives: index of the training facts.
-      negatives: index of the given negatives.
+      negatives: index of what is known to be false.
     """
 
-    def __init__(self, graph: NumericGraph, *, batch_size: int, relations_per_step: int, seed: int) -> None:
+    def __init__(
+        self,
+        graph: NumericGraph,
+        *,
+        batch_size: int,
+        relations_per_step: int,
+        seed: int,
+        negatives: str = "given",
+    ) -> None:
         """Index the training split; relations_per_step 0 takes `choose_relations_per_step`.
 
+        `negatives` is "given" (neg.txt alone) or "reversed": also (t, r, h) of every training fact (h, r, t),
+        and every entity compared with itself, for relations that are strict orders.
+
         Raises:
-          UserError: no training facts, or relations_per_step does not divide batch_size.
+          UserError: no training facts, relations_per_step does not divide batch_size, or `negatives` is
+            "reversed" and a relation holds in both directions.
           ValueError: a batch_size below 1 or a negative seed.
         """
         if not len(graph.train):
@@ -70,7 +84,7 @@ class TrainBatches:
             raise ValueError(f"seed must be 0 or more, got {seed}")
         sizes = {"num_entities": graph.num_entities, "num_relations": graph.num_relations}
         self.positives = TailIndex.from_triples(graph.train, **sizes)
-        self.negatives = TailIndex.from_triples(graph.negatives, **sizes)
+        self.negatives = TailIndex.from_triples(*_known_false(graph, negatives), **sizes)
         self._relation_of_query = self.positives.queries[:, 1]
         counts = np.bincount(self._relation_of_query, minlength=graph.num_relations)
         relations_per_step = relations_per_step or choose_relations_per_step(counts, batch_size)
@@ -134,6 +148,15 @@ class TrainBatches:
             cached = (epoch, shuffled[by_relation], rng.permutation(len(self._chunk_start)))
             self._epoch_order = cached
         return cached[1], cached[2]
+
+
+def _known_false(graph: NumericGraph, negatives: str) -> list[np.ndarray]:
+    if negatives == "given":
+        return [graph.negatives]
+    heads = np.unique(graph.train[:, [HEAD, RELATION]], axis=0)
+    itself = np.column_stack([heads[:, 0], heads[:, 1], heads[:, 0]]).astype(np.int32)
+    reverse = reversed_facts(graph, graph.train, key="train.negatives", instead="given")
+    return [graph.negatives, reverse, itself]
 
 
 def count_steps(heads_per_relation: np.ndarray, batch_size: int, relations_per_step: int) -> int:

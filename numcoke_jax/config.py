@@ -109,7 +109,7 @@ def okcl_config() -> ConfigDict:
     okcl.k = 5  # positives and negatives kept a (head, relation)
     okcl.temperature = 1.0  # tau, > 0
     okcl.sampling = "cosine"  # top-k by cosine to the head, or "random" (ablation of ordinal sampling)
-    okcl.negatives = "given"  # "given": neg.txt, else unlinked entities; "unlinked": always those
+    okcl.negatives = "given"  # "given": train.negatives, else unlinked entities; "unlinked": always those
     okcl.reduce = "mean"  # the top-k vectors are averaged ("mean") or added up ("sum", as printed)
     okcl.similarity = "distance"  # "distance" (the score's own), "cosine" or "dot" (as printed)
     okcl.num_negative_mixes = 1  # mixes of the negatives, each with its own beta
@@ -129,6 +129,8 @@ def train_config() -> ConfigDict:
     train.weight_decay = 0.0  # of adamw; 0: none
     train.clip_norm = 0.0  # largest global gradient norm; 0: no clipping
     train.entity_dropout = 0.0  # extension: share of entities a step that the model sees as unknown; 0: none
+    train.negatives = "given"  # known to be false: neg.txt, or also the "reversed" facts of strict orders
+    train.unknown_weight = 1.0  # extension: weight, in the BCE, of entities not known to be true or false
     train.label_smoothing = 0.0  # in [0, 1]: targets become y (1 - s) + s / 2
     train.eval_every_epochs = 10  # epochs between validations
     train.patience = 10  # validations without a better MRR before stopping; 0: never stop early

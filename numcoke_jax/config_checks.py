@@ -187,6 +187,8 @@ RULES: dict[str, Rule] = {
     "train.weight_decay": _number(0.0, 1e3),
     "train.clip_norm": _number(0.0, 1e9),
     "train.entity_dropout": _number(0.0, 1.0, high_open=True),
+    "train.negatives": _choice("given", "reversed"),
+    "train.unknown_weight": _number(0.0, 1.0),
     "train.label_smoothing": _number(0.0, 1.0),
     "train.eval_every_epochs": _integer(1, 1_000_000),
     "train.patience": _integer(0, 1_000_000),

@@ -76,7 +76,11 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
     literals = scale.literals(graph.values, graph.observed)
     train = config.train
     batches = TrainBatches(
-        graph, batch_size=train.batch_size, relations_per_step=train.relations_per_step, seed=config.seed
+        graph,
+        batch_size=train.batch_size,
+        relations_per_step=train.relations_per_step,
+        seed=config.seed,
+        negatives=train.negatives,
     )
     total_steps = train.epochs * batches.steps_per_epoch
     programs = programs_for(config, GraphSizes.of(graph), total_steps)

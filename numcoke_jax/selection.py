@@ -10,9 +10,9 @@ valid facts show to be false, because the reversed fact (t, r, h) holds.
 
 import numpy as np
 
-from numcoke_jax.errors import UserError
-from numcoke_jax.graph import HEAD, RELATION, TAIL, NumericGraph
+from numcoke_jax.graph import NumericGraph
 from numcoke_jax.ranking import KnownTails
+from numcoke_jax.reversed_facts import reversed_facts
 from numcoke_jax.tail_index import TailIndex
 
 RULES = ("seen", "all", "reversed")
@@ -47,20 +47,5 @@ def selection_filter(graph: NumericGraph, rule: str) -> KnownTails:
     if rule == "all":
         return TailIndex.from_triples(graph.train, graph.valid, graph.test, **sizes)
     facts = np.concatenate([graph.train, graph.valid])
-    reversed_facts = facts[:, [TAIL, RELATION, HEAD]]
-    both_ways = np.isin(_packed(facts, graph), _packed(reversed_facts, graph))
-    both_ways &= facts[:, HEAD] != facts[:, TAIL]
-    if both_ways.any():
-        relation = graph.vocabulary.relations[facts[np.argmax(both_ways), RELATION]]
-        raise UserError(
-            f"eval.selection='reversed' needs relations that are strict orders, but {relation!r} holds in "
-            "both directions for some entities; set eval.selection='seen'"
-        )
-    return AllButReversed(TailIndex.from_triples(reversed_facts, **sizes))
-
-
-def _packed(facts: np.ndarray, graph: NumericGraph) -> np.ndarray:
-    """One number a triple: int64 where N N R fits, a Python integer (object) otherwise."""
-    number = np.int64 if graph.num_entities**2 * graph.num_relations < 2**62 else object
-    heads, relations, tails = (facts[:, column].astype(number) for column in (HEAD, RELATION, TAIL))
-    return (relations * graph.num_entities + heads) * graph.num_entities + tails
+    reverse = reversed_facts(graph, facts, key="eval.selection", instead="seen")
+    return AllButReversed(TailIndex.from_triples(reverse, **sizes))

@@ -188,3 +188,27 @@ def test_wrong_sizes_are_refused():
         TrainBatches(graph, batch_size=8, relations_per_step=2, seed=-1)
     with pytest.raises(ValueError, match="step must be 0 or more, got -1"):
         TrainBatches(graph, batch_size=8, relations_per_step=2, seed=0).batch(-1)
+
+
+def test_facts_of_strict_orders_rule_out_their_reverse_and_the_entity_itself() -> None:
+    """Facts 0>1, 1>2 of r0 and 2>0 of r1; neg.txt has (0, r0, 2)."""
+    graph = _graph([(0, 0, 1), (1, 0, 2), (2, 1, 0)], 3, 2, [(0, 0, 2)])
+    batches = TrainBatches(graph, batch_size=4, relations_per_step=2, seed=0, negatives="reversed")
+    expected = {(0, 0): {0, 2}, (1, 0): {0, 1}, (2, 1): {2}}
+    seen = {}
+    for step in range(batches.steps_per_epoch):
+        batch = batches.batch(step)
+        for s, h in np.argwhere(batch.mask):
+            key = int(batch.heads[s, h]), int(batch.relations[s])
+            seen[key] = set(np.flatnonzero(batch.negatives[s, h]).tolist())
+    assert seen == expected
+
+
+def test_relations_that_hold_both_ways_have_no_reversed_negatives() -> None:
+    graph = _graph([(0, 0, 1), (0, 1, 1), (1, 1, 0)], 2, 2)
+    message = (
+        r"^train\.negatives='reversed' needs relations that are strict orders, but 'r1' holds in both "
+        r"directions for some entities; set train\.negatives='given'$"
+    )
+    with pytest.raises(UserError, match=message):
+        TrainBatches(graph, batch_size=2, relations_per_step=1, seed=0, negatives="reversed")

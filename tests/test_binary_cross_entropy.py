@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from numcoke_jax.losses.binary_cross_entropy import binary_cross_entropy, smoothed_targets
+from numcoke_jax.losses.binary_cross_entropy import binary_cross_entropy, label_weights, smoothed_targets
 from tests import examples
 from tests.oracles import binary_cross_entropy as oracle
 
@@ -99,3 +99,26 @@ def test_smoothing_changes_the_loss() -> None:
     labels, logits = jnp.array([True]), jnp.array([4.0])
     losses = [summed(logits, smoothed_targets(labels, s), labels) for s in (0.0, 0.1)]
     np.testing.assert_allclose(losses, [0.018150, 0.218150], rtol=1e-4)
+
+
+def test_weights_by_hand() -> None:
+    """True 1, known to be false 1, unknown 0.3; both true and false is a known entry too."""
+    true, false = jnp.array([True, False, False, True]), jnp.array([False, True, False, True])
+    np.testing.assert_allclose(label_weights(true, false, 0.3), [1.0, 1.0, 0.3, 1.0], rtol=1e-6)
+    np.testing.assert_array_equal(label_weights(true, false, 1.0), 1.0)
+
+
+def test_weighted_sum_and_count_equal_the_closed_form() -> None:
+    weights = jnp.asarray(np.random.default_rng(5).random(SHAPE), jnp.float32)
+    where = np.random.default_rng(6).random(SHAPE) < 0.5
+    total, count = binary_cross_entropy(LOGITS, TARGETS, jnp.asarray(where), weights)
+    kept = [i for i in np.ndindex(*SHAPE) if where[i]]
+    expected = sum(float(weights[i]) * oracle.entry(float(LOGITS[i]), float(TARGETS[i])) for i in kept)
+    np.testing.assert_allclose(total, expected, rtol=1e-5)
+    np.testing.assert_allclose(count, sum(float(weights[i]) for i in kept), rtol=1e-6)
+
+
+def test_weight_zero_deletes_an_entry() -> None:
+    weights = jnp.asarray(np.random.default_rng(7).random(SHAPE) < 0.5, jnp.float32)
+    found = binary_cross_entropy(LOGITS, TARGETS, EVERYWHERE, weights)
+    np.testing.assert_allclose(found, binary_cross_entropy(LOGITS, TARGETS, weights > 0), rtol=1e-6)

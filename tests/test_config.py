@@ -180,6 +180,7 @@ def test_choices_are_those_of_the_code_that_uses_them() -> None:
         ("data.normalize", normalize.KINDS),
         ("okcl.sampling", contrastive.SAMPLINGS),
         ("okcl.negatives", contrastive.NEGATIVES),
+        ("train.negatives", ("given", "reversed")),
         ("okcl.similarity", contrastive.SIMILARITIES),
         ("eval.selection", selection.RULES),
     ):

@@ -90,7 +90,8 @@ def test_at_the_start_no_field_and_no_direction_is_preferred() -> None:
 
     def logit(weights: jax.Array) -> jax.Array:
         chosen = {"params": variables["params"] | {"field_weight": weights}}
-        return order_logits(module.apply(chosen, nothing, literals, relation), heads)[0, 0, 1]
+        found: Any = module.apply(chosen, nothing, literals, relation)
+        return order_logits(found, heads)[0, 0, 1]
 
     gradient = jax.jit(jax.grad(logit))(jnp.zeros((1, 2, 2)))
     # d z_i / d w^up_m = 10 x_im / 4; 1.313262 * s (10) * 2.5 * (x_0m - x_1m) with gaps .6 and -.2
@@ -111,7 +112,8 @@ def test_logits_by_hand() -> None:
     up, down = [math.log(3.0) / module.sharpness, 0.0], [0.0, 0.0]
     for choice, sign in (([up, down], 1.0), ([down, up], -1.0)):  # downwards: the same with the other sign
         chosen = {"params": weights | {"field_weight": jnp.array([choice])}}
-        logits = order_logits(module.apply(chosen, nothing, literals, relation), heads)
+        found: Any = module.apply(chosen, nothing, literals, relation)
+        logits = order_logits(found, heads)
         np.testing.assert_allclose(logits * sign, [[[0.0, 1.266021, 1.159512]]], rtol=1e-5)
 
 

@@ -16,13 +16,29 @@ def smoothed_targets(labels: Bool[Array, "*shape"], smoothing: float) -> Float[A
 
 
 def binary_cross_entropy(
-    logits: Float[Array, "*shape"], targets: Float[Array, "*shape"], where: Bool[Array, "*#shape"]
+    logits: Float[Array, "*shape"],
+    targets: Float[Array, "*shape"],
+    where: Bool[Array, "*#shape"],
+    weights: Float[Array, "*shape"] | float = 1.0,
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """Sum over `where` of -y log sigmoid(x) - (1 - y) log(1 - sigmoid(x)), and the number of entries.
+    """Weighted sum over `where` of -y log sigmoid(x) - (1 - y) log(1 - sigmoid(x)), and the sum of weights.
 
     The sum is max(x, 0) - x y + log(1 + exp(-|x|)): finite for every finite logit, no sigmoid.
     """
     # Not jnp.maximum: its slope of 1/2 at 0 and that of abs would add up to 0 there instead of 1/2.
     positive_part = jnp.where(logits >= 0.0, logits, 0.0)
     entries = positive_part - logits * targets + jnp.log1p(jnp.exp(-jnp.abs(logits)))
-    return jnp.where(where, entries, 0.0).sum(), jnp.broadcast_to(where, entries.shape).sum(dtype=jnp.float32)
+    total = jnp.where(where, weights * entries, 0.0).sum()
+    return total, jnp.where(where, jnp.broadcast_to(weights, entries.shape), 0.0).sum(dtype=jnp.float32)
+
+
+def label_weights(
+    labels: Bool[Array, "*shape"], negatives: Bool[Array, "*shape"], unknown_weight: float
+) -> Float[Array, "*shape"]:
+    """1 at tails that are known to be true or false, `unknown_weight` elsewhere.
+
+    A training set that knows a tenth of the facts does not say that the other entities are false.  Weight 0
+    learns from what is known alone; between 0 and 1 an unknown entity is a little false, as in learning from
+    positive and unlabelled examples (Elkan and Noto, KDD 2008); 1 is the paper's loss.
+    """
+    return jnp.where(labels | negatives, 1.0, unknown_weight).astype(jnp.float32)

@@ -10,7 +10,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax import prng
 from numcoke_jax.batches import Batch
-from numcoke_jax.losses.binary_cross_entropy import binary_cross_entropy, smoothed_targets
+from numcoke_jax.losses.binary_cross_entropy import binary_cross_entropy, label_weights, smoothed_targets
 from numcoke_jax.losses.contrastive import ContrastiveSettings, ordinal_contrastive_loss
 from numcoke_jax.losses.rakge_contrastive import rakge_contrastive_loss
 from numcoke_jax.models.interface import KnowledgeModel
@@ -29,11 +29,13 @@ class Objective:
 
     Attributes:
       label_smoothing: in [0, 1], of the binary cross-entropy's targets.
+      unknown_weight: in [0, 1], of entities that no training fact is about, in the binary cross-entropy.
       contrastive: the contrastive term, or None.
       contrastive_weight: lambda.
     """
 
     label_smoothing: float = 0.0
+    unknown_weight: float = 1.0
     contrastive: ContrastiveTerm | None = None
     contrastive_weight: float = 0.0
 
@@ -51,7 +53,8 @@ class Objective:
             {"params": params}, batch.relations, batch.heads, literals, train=True, rngs=streams
         )
         targets = smoothed_targets(batch.labels, self.label_smoothing)
-        terms = {"bce": binary_cross_entropy(logits, targets, batch.mask[..., None])}
+        weights = label_weights(batch.labels, batch.negatives, self.unknown_weight)
+        terms = {"bce": binary_cross_entropy(logits, targets, batch.mask[..., None], weights)}
         total = _mean(*terms["bce"])
         if self.contrastive is not None:
             terms["contrastive"] = self.contrastive(encoded, logits, batch, key=key)
@@ -65,6 +68,7 @@ def create_objective(config: ConfigDict) -> Objective:
     weight = config.okcl.weight if create_term else 0.0
     return Objective(
         label_smoothing=config.train.label_smoothing,
+        unknown_weight=config.train.unknown_weight,
         contrastive=create_term(config) if create_term and weight else None,
         contrastive_weight=weight,
     )

@@ -1,0 +1,39 @@
+"""What a fact of a strict order rules out: its reverse."""
+
+import numpy as np
+
+from numcoke_jax.errors import UserError
+from numcoke_jax.graph import HEAD, RELATION, TAIL, NumericGraph
+
+
+def reversed_facts(graph: NumericGraph, facts: np.ndarray, *, key: str, instead: str) -> np.ndarray:
+    """(t, r, h) for every fact (h, r, t): false where relations are strict orders.
+
+    Args:
+      graph: names and sizes.
+      facts: int32 [T, 3], triples of the graph that are known to hold.
+      key: the config key whose value "reversed" assumes strict orders, for the message.
+      instead: the value of it that does not.
+
+    Returns:
+      int32 [T, 3].
+
+    Raises:
+      UserError: a relation holds in both directions for some pair of entities.
+    """
+    reverse = facts[:, [TAIL, RELATION, HEAD]]
+    both_ways = np.isin(_packed(facts, graph), _packed(reverse, graph)) & (facts[:, HEAD] != facts[:, TAIL])
+    if both_ways.any():
+        relation = graph.vocabulary.relations[facts[np.argmax(both_ways), RELATION]]
+        raise UserError(
+            f"{key}='reversed' needs relations that are strict orders, but {relation!r} holds in "
+            f"both directions for some entities; set {key}={instead!r}"
+        )
+    return reverse
+
+
+def _packed(facts: np.ndarray, graph: NumericGraph) -> np.ndarray:
+    """One number a triple: int64 where N N R fits, a Python integer (object) otherwise."""
+    number = np.int64 if graph.num_entities**2 * graph.num_relations < 2**62 else object
+    heads, relations, tails = (facts[:, column].astype(number) for column in (HEAD, RELATION, TAIL))
+    return (relations * graph.num_entities + heads) * graph.num_entities + tails
