@@ -5,6 +5,7 @@ from typing import Any
 
 from numcoke_jax.command_line import Command, parse_command_line
 from numcoke_jax.console import Console
+from numcoke_jax.data.load import load_graph
 from numcoke_jax.errors import UserError
 from numcoke_jax.report import read_json
 from numcoke_jax.train import REPORT_FILE, train_and_evaluate
@@ -37,6 +38,7 @@ def run_round(command: Command) -> dict[str, Any]:
     report = _finished_report(command)
     if report is not None:
         return report
+    loaded = load_graph(command.config.data)  # before anything is written
     try:
         command.workdir.mkdir(parents=True, exist_ok=True)
         log = (command.workdir / CONSOLE_FILE).open("a", encoding="utf-8", errors="backslashreplace")
@@ -45,7 +47,7 @@ def run_round(command: Command) -> dict[str, Any]:
             f"cannot write to {command.workdir}: {error.strerror}; choose another --out"
         ) from error
     with log:
-        return train_and_evaluate(command.config, command.workdir, Console(log))
+        return train_and_evaluate(command.config, command.workdir, Console(log), loaded=loaded)
 
 
 def _finished_report(command: Command) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
-from numcoke_jax.config_checks import printable
+from numcoke_jax.config_checks import printable, shown_path
 from numcoke_jax.errors import UserError
 
 LONGEST_MESSAGE = 2000  # characters of the one line on stderr
@@ -59,6 +59,9 @@ def run_command(action: Callable[[], int], interrupted: str = "interrupted") -> 
     except BrokenPipeError:  # whoever read the output, such as `head`, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:  # a full disk, a missing permission, a name that is too long, wherever met
+        where = f"{shown_path(error.filename)}: " if isinstance(error.filename, str | os.PathLike) else ""
+        return _fail(f"{where}{error.strerror or error}; mend this, then give the same command again", 2)
     except KeyboardInterrupt:
         return _fail(interrupted, 130)
 

@@ -61,7 +61,7 @@ class Rule:
         if self.kind == "float":
             return f"a number {self._range()}"
         if self.kind == "str":
-            return "a string"
+            return "a string without null characters"
         if self.kind == "choice":
             return "one of " + ", ".join(self.choices)
         if self.kind == "choices":
@@ -79,6 +79,8 @@ class Rule:
         if self.kind in ("bool", "str", "choice"):
             if not isinstance(value, bool if self.kind == "bool" else str):
                 return "has the wrong type"
+            if self.kind == "str" and "\0" in str(value):
+                return "has a null character"
             return "" if self.kind != "choice" or value in self.choices else "is not a choice"
         if self.kind in ("int", "float"):
             return self._number_problem(value)

@@ -65,9 +65,9 @@ def test_rounds_are_run_once_and_a_restart_makes_only_what_is_missing(
 ) -> None:
     trained = []
 
-    def watched(config: Any, workdir: Path, *rest: Any) -> Any:
+    def watched(config: Any, workdir: Path, *rest: Any, **more: Any) -> Any:
         trained.append((config.seed, workdir.name))
-        return train_and_evaluate(config, workdir, *rest)
+        return train_and_evaluate(config, workdir, *rest, **more)
 
     monkeypatch.setattr(rounds, "train_and_evaluate", watched)
     with compiled_fast():

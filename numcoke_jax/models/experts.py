@@ -5,13 +5,17 @@
     e_i = sum_k F_k H_k
 
 H_k, U and U' do not depend on the relation, only the temperature eps_r does: the experts run once a step,
-not once a relation.  The noise is drawn in training only.
+not once a relation.  rho is at least `SMALLEST_TEMPERATURE`.  The noise is drawn in training only.
 """
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
+
+# Below about -88 the sigmoid is 0 in float32, and 0 / 0 no number.  At this bound the gate has long chosen
+# one expert: logits 1e-4 apart have the odds exp(100).
+SMALLEST_TEMPERATURE = 1e-6
 
 
 class MixtureOfExperts(nn.Module):
@@ -65,4 +69,9 @@ class MixtureOfExperts(nn.Module):
         if train and self.noise and self.count > 1:
             noise = jax.random.normal(self.make_rng("gating_noise"), logits.shape, logits.dtype)
             logits = logits + scale * noise
-        return nn.softmax(logits / nn.sigmoid(temperature[relations])[:, None, None], axis=-1)
+        rho = jnp.maximum(nn.sigmoid(temperature[relations]), SMALLEST_TEMPERATURE)
+        # The softmax of the gaps to the largest logit is that of the logits.  Divided first, large logits
+        # would meet their rounded maximum in a fused multiply-add, whose rest exp makes infinite.
+        gaps = logits - jax.lax.stop_gradient(logits.max(axis=-1, keepdims=True))
+        gaps = jnp.where(gaps > 0.0, 0.0, gaps)
+        return nn.softmax(gaps / rho[:, None, None], axis=-1)

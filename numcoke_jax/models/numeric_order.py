@@ -27,6 +27,7 @@ from numcoke_jax.models.numeric_embedding import Literals
 
 UP, DOWN = 0, 1  # index of a direction in w_r
 INITIAL_SLOPE = 10.0  # of the tanh: positions 1/10 apart are told apart at the start
+LARGEST_LOG_SLOPE = 30.0  # an infinite slope times equal positions would be no number; this one is a step
 INITIAL_CERTAINTY = 0.5  # of a missing value
 
 
@@ -69,7 +70,7 @@ class NumericOrder(nn.Module):
         return RelationPositions(
             position=jnp.einsum("sm,nm->sn", choices[:, UP] - choices[:, DOWN], positions),
             certainty=known + (1.0 - known) * certainty_of_missing,
-            slope=jnp.exp(log_slope[relations]),
+            slope=jnp.exp(jnp.minimum(log_slope[relations], LARGEST_LOG_SLOPE)),
             weight=nn.softplus(weight[relations]),
         )
 
