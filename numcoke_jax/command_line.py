@@ -137,7 +137,7 @@ def _with_flagfiles(arguments: Sequence[str]) -> list[str]:
     """The arguments with those of --flagfile=FILE in its place."""
     try:
         return flags.FlagValues().read_flags_from_files(["main", *arguments], force_gnu=False)[1:]
-    except flags.Error as error:
+    except (flags.Error, OSError, ValueError) as error:  # ValueError: it is no text
         raise UserError(f"--flagfile: {_one_line(error)}") from error
 
 
