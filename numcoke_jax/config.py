@@ -144,6 +144,7 @@ def eval_config() -> ConfigDict:
     evaluation.selection = "seen"  # what validation ranks against: "seen", "all" or "reversed" (selection.py)
     evaluation.calibration = "global"  # one temperature, "relation": one each, or "none" (calibration.py)
     evaluation.exclude_self = False  # select on ranks without the head itself as a candidate
+    evaluation.inductive = 0.0  # share of entities held out and ranked by attributes (inductive.py); 0: none
     return evaluation
 
 

@@ -199,6 +199,7 @@ RULES: dict[str, Rule] = {
     "eval.selection": _choice("seen", "all", "reversed"),
     "eval.calibration": _choice("global", "relation", "none"),
     "eval.exclude_self": _BOOL,
+    "eval.inductive": _number(0.0, 1.0, high_open=True),
     "checkpoint.keep": _integer(1, 1000),
     "checkpoint.every_seconds": _number(0.0, 1e9),
 }

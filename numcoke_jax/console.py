@@ -165,6 +165,12 @@ class Console:
                 values = [_number(metric, metrics[metric]) for metric in METRIC_TITLES]
                 style = "bold" if name == "test" else ""
                 table.add_row(name, _number("count", metrics["count"]), *values, style=style)
+        if "inductive" in report:
+            for name, key in (("new entities", None), ("  raw values", "raw_values")):
+                metrics = report["inductive"][key] if key else report["inductive"]
+                table.add_row(
+                    name, _number("count", metrics["count"]), *(_number(m, metrics[m]) for m in METRIC_TITLES)
+                )
         best = f"best epoch {report['best_epoch']}, seed {report['seed']}, {duration(report['seconds'])}"
         self._print(Text())
         self._title("Results", f"tails ranked, filtered; {best}")

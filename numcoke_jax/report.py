@@ -18,6 +18,7 @@ from numcoke_jax.environment import describe_environment
 from numcoke_jax.errors import UserError
 from numcoke_jax.graph import SPLITS, NumericGraph, Vocabulary
 
+REPORT_FILE = "report.json"
 METRICS = ("count", "mrr", "mr", "hits@1", "hits@3", "hits@10")
 
 

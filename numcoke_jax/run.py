@@ -12,6 +12,7 @@ from numcoke_jax.data.controls import controlled_values
 from numcoke_jax.data.load import LoadedGraph, load_graph
 from numcoke_jax.evaluation import Evaluator
 from numcoke_jax.graph import NumericGraph
+from numcoke_jax.held_out import HeldOut, hold_out
 from numcoke_jax.literal_scale import LiteralScale
 from numcoke_jax.models import GraphSizes
 from numcoke_jax.models.numeric_embedding import Literals
@@ -33,6 +34,7 @@ class Run:
       abstract_state: shapes, dtypes and places of the state, without its values.
       evaluate: (params, split) -> metrics.
       total_steps: steps of all epochs.
+      held_out: the entities that `eval.inductive` keeps out of the graph.
     """
 
     config: ConfigDict
@@ -44,6 +46,7 @@ class Run:
     abstract_state: TrainState
     evaluate: Evaluator
     total_steps: int
+    held_out: HeldOut | None = None
 
     @property
     def graph(self) -> NumericGraph:
@@ -72,6 +75,11 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
     if graph is not loaded.graph:
         notice = f"control experiment: the values are {config.data.control}"
         loaded = dataclasses.replace(loaded, graph=graph, notices=[*loaded.notices, notice])
+    held_out = None
+    if config.eval.inductive:
+        graph, held_out = hold_out(graph, config.eval.inductive, config.data.seed)
+        notice = f"eval.inductive: {len(held_out.names)} entities with {len(held_out.facts)} facts held out"
+        loaded = dataclasses.replace(loaded, graph=graph, notices=[*loaded.notices, notice])
     scale = LiteralScale.fit(graph, config.data.normalize)
     literals = scale.literals(graph.values, graph.observed)
     train = config.train
@@ -99,6 +107,7 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
             programs.model, literals, graph, chunk=config.eval.chunk, selection=config.eval.selection
         ),
         total_steps=total_steps,
+        held_out=held_out,
     )
 
 

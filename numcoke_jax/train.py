@@ -21,10 +21,11 @@ from numcoke_jax.console import Console
 from numcoke_jax.data.load import LoadedGraph
 from numcoke_jax.divergence import context, divergence, first_module, remedy
 from numcoke_jax.errors import UserError
+from numcoke_jax.inductive import rank_held_out
 from numcoke_jax.logs import RunLog, read_metrics
 from numcoke_jax.memory import check_memory, out_of_memory
 from numcoke_jax.progress import ProgressReporter
-from numcoke_jax.report import build_report, read_json, write_json_atomically
+from numcoke_jax.report import REPORT_FILE, build_report, read_json, write_json_atomically
 from numcoke_jax.resume import (
     Progress,
     checkpoints_of,
@@ -47,7 +48,6 @@ from numcoke_jax.workdir import (
 
 STEPS_AHEAD = 4  # steps given to the device before the host waits for the oldest of them
 PROGRESS_SECONDS = 1.0  # between two looks at the running losses, each of which waits for the device
-REPORT_FILE = "report.json"
 METRICS_FILE = "metrics.jsonl"
 
 
@@ -391,6 +391,8 @@ def _report(
         test=ranks["test"]["all"] | {"exclude_self": ranks["test"]["exclude_self"]},
     )
     report["calibration"] = calibration_of(run, params)
+    if run.held_out is not None:
+        report["inductive"] = rank_held_out(run, params)
     if progress.faults:
         report["faults"] = list(progress.faults)
     write_json_atomically(workdir / REPORT_FILE, report)

@@ -8,23 +8,30 @@ from numcoke_jax.calibration import Calibration
 from numcoke_jax.config_checks import shown_path
 from numcoke_jax.config_files import stored_config
 from numcoke_jax.errors import UserError
+from numcoke_jax.new_entities import NewEntities, extended_evaluator, extended_params
 from numcoke_jax.predict import Predictor
-from numcoke_jax.report import read_json
+from numcoke_jax.report import REPORT_FILE, read_json
 from numcoke_jax.resume import Warn, checkpoints_of, newest_state
 from numcoke_jax.run import Run, create_run
+
+GRAPH_FOLDER = "graph"  # in a workdir: the graph of a run that began from a table in memory
 
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """A run with the parameters of its best checkpoint, and what makes its scores probabilities."""
+    """A run with its best parameters, what makes its scores probabilities, and its report.json."""
 
     run: Run
     params: Any
     calibration: Calibration = Calibration()
+    report: dict[str, Any] = dataclasses.field(default_factory=dict)
 
-    def predictor(self) -> Predictor:
-        """Answers queries about the run's own entities."""
-        return Predictor(self.run.graph, self.run.evaluate, self.params, self.calibration)
+    def predictor(self, new: NewEntities | None = None) -> Predictor:
+        """Answers queries about the run's own entities, and about `new` ones after them."""
+        if new is None:
+            return Predictor(self.run.graph, self.run.evaluate, self.params, self.calibration)
+        graph, evaluator = extended_evaluator(self.run, new)
+        return Predictor(graph, evaluator, extended_params(self.params, len(new.names)), self.calibration)
 
 
 def load_trained(workdir: pathlib.Path, warn: Warn) -> Trained:
@@ -37,22 +44,29 @@ def load_trained(workdir: pathlib.Path, warn: Warn) -> Trained:
     """
     if not workdir.is_dir():
         raise UserError(f"{shown_path(workdir)}: there is no such folder; give the workdir of a finished run")
-    run = create_run(stored_config(workdir / "config.json"))
+    config = stored_config(workdir / "config.json")
+    if (workdir / GRAPH_FOLDER).is_dir():  # wherever the workdir has been moved to
+        config.data.path = str(workdir / GRAPH_FOLDER)
+    run = create_run(config)
     with checkpoints_of(run, workdir) as checkpoints:
         newest = newest_state(run, checkpoints, warn)
         if newest is None or not newest[1].patience.best_step:
             raise UserError(f"{shown_path(workdir)}: no checkpoint that was validated; train there first")
         best = checkpoints.restore(checkpoints.usable_at(newest[1].patience.best_step))
-    return Trained(run, best.state.params, _calibration(run, workdir, warn))
+    report = _report_of(workdir, warn)
+    where = shown_path(workdir / REPORT_FILE)
+    calibration = Calibration.from_report(report.get("calibration"), run.graph.vocabulary.relations, where)
+    if report and not calibration.fitted:
+        warn(f"{where} has no calibration: probabilities are sigmoids of the raw scores")
+    return Trained(run, best.state.params, calibration, report)
 
 
-def _calibration(run: Run, workdir: pathlib.Path, warn: Warn) -> Calibration:
-    path = workdir / "report.json"
+def _report_of(workdir: pathlib.Path, warn: Warn) -> dict[str, Any]:
+    path = workdir / REPORT_FILE
     if not path.exists():
         warn(f"there is no {shown_path(path)}: probabilities are not calibrated; --mode=eval writes it")
-        return Calibration()
-    relations = run.graph.vocabulary.relations
-    found = Calibration.from_report(read_json(path).get("calibration"), relations, shown_path(path))
-    if not found.fitted:
-        warn(f"{shown_path(path)} has no calibration: probabilities are sigmoids of the raw scores")
-    return found
+        return {}
+    report = read_json(path)
+    if not isinstance(report, dict):
+        raise UserError(f"{shown_path(path)} is no report of this program; write it anew with --mode=eval")
+    return report

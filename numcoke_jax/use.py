@@ -5,14 +5,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from numcoke_jax.config_checks import shown_path
 from numcoke_jax.console import Console
+from numcoke_jax.data.table_files import read_table
 from numcoke_jax.errors import UserError
 from numcoke_jax.names import NameIndex
+from numcoke_jax.new_entities import NewEntities, knows_unknown, read_new_entities
 from numcoke_jax.predict import AnswerSettings, Predictor
 from numcoke_jax.query_files import SUFFIXES, answer_frame, answer_writer, check_out, read_queries
-from numcoke_jax.trained import load_trained
+from numcoke_jax.trained import Trained, load_trained
 from numcoke_jax.use_command_line import UseCommand
 
 
@@ -32,7 +35,9 @@ def predict(command: UseCommand, console: Console) -> None:
     out = Path(options.out).expanduser() if options.out is not None else None
     if out is not None:
         check_out(out, SUFFIXES, options.overwrite)
-    predictor = load_trained(command.workdir, console.warn).predictor()
+    trained = load_trained(command.workdir, console.warn)
+    new = _new_entities(options, trained, console)
+    predictor = trained.predictor(new)
     vocabulary = predictor.graph.vocabulary
     entities, relations = (
         NameIndex("entity", vocabulary.entities),
@@ -43,19 +48,41 @@ def predict(command: UseCommand, console: Console) -> None:
         assert out is not None
         _answer_file(Path(options.queries), out, predictor, entities, relations, settings, console)
         return
-    query = np.array([[entities.id(options.head, "--head"), relations.id(options.relation, "--relation")]])
-    frame = answer_frame(predictor.answer(query, settings), query, vocabulary)
+    asked = relations.id(options.relation, "--relation")
+    names = [options.head] if options.head is not None else list(new.names if new else ())
+    queries = np.array([[entities.id(name, "--head"), asked] for name in names])
+    frame = answer_frame(predictor.answer(queries, settings), queries, vocabulary)
     remark = "known facts excluded" if settings.known == "exclude" else "known facts marked"
+    for name in names:
+        _show_answers(frame[frame["head"] == name], name, options.relation, remark, console)
+    if out is not None:
+        with answer_writer(out) as write:
+            write(frame)
+        console.note(f"written to {shown_path(out)}")
+
+
+def _new_entities(options: argparse.Namespace, trained: Trained, console: Console) -> NewEntities | None:
+    """The entities of --entities, with a word on how far they can be trusted."""
+    if options.entities is None:
+        return None
+    table = read_table(Path(options.entities).expanduser())
+    new, notices = read_new_entities(table, trained.run.graph, options.name)
+    for notice in notices:
+        console.note(notice)
+    if not knows_unknown(trained.params):
+        console.warn(
+            "the model was trained without train.entity_dropout: the mean entity stands for a new one"
+        )
+    return new
+
+
+def _show_answers(frame: pd.DataFrame, head: str, relation: str, remark: str, console: Console) -> None:
     rows = [
         (f"{rank:g}", tail, f"{score:.3f}", f"{probability:.1%}", known)
         for rank, tail, score, probability, known in frame.iloc[:, 2:].itertuples(index=False, name=None)
     ]
     columns = (">rank", "tail", ">score", ">probability", "known")
-    console.table(f"{options.head}  {options.relation}  ?", remark, columns, rows)
-    if out is not None:
-        with answer_writer(out) as write:
-            write(frame)
-        console.note(f"written to {shown_path(out)}")
+    console.table(f"{head}  {relation}  ?", remark, columns, rows)
 
 
 def _answer_file(

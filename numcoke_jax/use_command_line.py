@@ -79,6 +79,8 @@ def _predict_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--known_splits", default=",".join(SPLITS), metavar="SPLITS", help="whose facts are known (all three)"
     )
+    parser.add_argument("--entities", metavar="FILE", help="a table of new entities: names, then fields")
+    parser.add_argument("--name", default="", metavar="COLUMN", help="their names' column (the first)")
     parser.add_argument("--exclude_self", action="store_true", help="the head is no candidate")
 
 
@@ -89,8 +91,9 @@ def _check_options(mode: str, options: argparse.Namespace) -> None:
     if mode == "predict":
         if (options.queries is None) == (options.head is None and options.relation is None):
             raise UserError("give either --head and --relation, or --queries=FILE")
-        if options.queries is None and (options.head is None or options.relation is None):
-            absent = "--head" if options.head is None else "--relation"
+        needs_head = options.head is None and options.entities is None
+        if options.queries is None and (needs_head or options.relation is None):
+            absent = "--head" if needs_head else "--relation"
             raise UserError(f"{absent} is missing: a query is --head=NAME --relation=NAME")
         if options.queries is not None and options.out is None:
             raise UserError("--queries needs --out=FILE, ending in .csv, .json, .jsonl or .parquet")

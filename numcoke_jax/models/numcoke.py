@@ -33,6 +33,8 @@ class NumCoKE(nn.Module):
       numeric_order: the extension that compares values directly, or None.
       entity_dropout: share of entities whose embedding is replaced, for a training step, by one learned
         "unknown" vector, so that the rest of the model has to work from the attributes (an extension).
+      unseen: the last so many entities were not there in training: the unknown vector, where one was learned,
+        stands for them too.
     """
 
     sizes: GraphSizes
@@ -44,6 +46,7 @@ class NumCoKE(nn.Module):
     score_term: TranslationOrderScore
     numeric_order: NumericOrder | None = None
     entity_dropout: float = 0.0
+    unseen: int = 0
 
     def setup(self) -> None:
         vectors = nn.initializers.xavier_normal()
@@ -89,6 +92,9 @@ class NumCoKE(nn.Module):
 
     def _features(self, *, train: bool) -> Float[Array, "N d"]:
         """e~, with the entities of this step's dropout replaced by the unknown one."""
+        if self.entity_dropout and self.unseen:
+            unknown = jnp.arange(self.sizes.entities)[:, None] >= self.sizes.entities - self.unseen
+            return jnp.where(unknown, self.unknown_entity, self.entity_embedding)
         if not (train and self.entity_dropout):
             return self.entity_embedding
         shape = (self.sizes.entities, 1)

@@ -1,0 +1,191 @@
+"""From a pandas table to ranked answers in a few lines.
+
+    from numcoke_jax.api import NumericKG, train
+
+    kg = NumericKG.from_table(frame, name="Name", relations=["Weight", "Horsepower"])
+    model = train(kg, workdir="runs/mine")
+    model.predict(head="ford pinto", relation="Weight_comp", top=5)
+
+A run that begins here keeps its graph in its workdir, so that `Model.load(workdir)` needs nothing else.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from ml_collections import ConfigDict
+
+from numcoke_jax.config import default_config
+from numcoke_jax.config_checks import check_config
+from numcoke_jax.config_files import canonical_config
+from numcoke_jax.console import Console
+from numcoke_jax.data.build import numeric_columns
+from numcoke_jax.data.comparisons import ComparisonSettings
+from numcoke_jax.data.folder import write_folder
+from numcoke_jax.data.load import LoadedGraph, build_graph, load_folder
+from numcoke_jax.data.table_files import TableFile
+from numcoke_jax.data.tables import TableSpec, entity_table
+from numcoke_jax.errors import UserError
+from numcoke_jax.graph import NumericGraph
+from numcoke_jax.names import NameIndex
+from numcoke_jax.new_entities import read_new_entities
+from numcoke_jax.predict import AnswerSettings
+from numcoke_jax.presets import apply_preset
+from numcoke_jax.query_files import answer_frame
+from numcoke_jax.train import train_and_evaluate
+from numcoke_jax.trained import GRAPH_FOLDER, Trained, load_trained
+
+
+@dataclasses.dataclass(frozen=True)
+class NumericKG:
+    """A graph to train on, with what its reader noticed."""
+
+    loaded: LoadedGraph
+
+    @property
+    def graph(self) -> NumericGraph:
+        """Names, facts and values."""
+        return self.loaded.graph
+
+    @classmethod
+    def from_table(
+        cls,
+        frame: pd.DataFrame,
+        *,
+        name: str | Sequence[str],
+        relations: Sequence[str] = (),
+        fields: Sequence[str] = (),
+        **settings: Any,
+    ) -> "NumericKG":
+        """The comparative graph of a table: (h, "Weight_comp", t) says that h's Weight is above t's.
+
+        Args:
+          frame: a row an entity; missing values as NaN, None or NA.
+          name: the column that names an entity, or several, joined by ", ".
+          relations: numeric columns that get a relation each; (): all fields.
+          fields: numeric columns stored as values; (): every numeric one.
+          **settings: of `ComparisonSettings`, such as group_size=0, split=(0.8, 0.1, 0.1), seed=1.
+
+        Raises:
+          UserError: a column is missing or holds other things than numbers, or a setting is wrong.
+        """
+        file = TableFile("table", {str(title): frame[title].tolist() for title in frame.columns})
+        names = (name,) if isinstance(name, str) else tuple(name)
+        compared, notices = tuple(relations), list[str]()
+        stored = tuple(fields)
+        if not stored:
+            stored, notices = numeric_columns(file, (*names, *compared))
+        every = tuple(dict.fromkeys((*compared, *stored)))
+        if not every:
+            raise UserError("table: no column holds numbers only; name some with relations=[...]")
+        known = [field.name for field in dataclasses.fields(ComparisonSettings)]
+        for key in settings:
+            if key not in known:
+                raise UserError(f"from_table: {key} is no setting; there are {', '.join(known)}")
+        spec = TableSpec("table", (), "", names, ", ".join(["{}"] * len(names)), every, compared or every)
+        table = dataclasses.replace(entity_table(spec, file), notices=tuple(notices))
+        defaults = {"groups": "common", "group_size": 0, "missing_rate": 0.0, "split": (0.8, 0.1, 0.1)}
+        return cls(build_graph(table, compared or every, ComparisonSettings(**{**defaults, **settings})))
+
+    @classmethod
+    def from_folder(cls, path: str | Path) -> "NumericKG":
+        """The graph of a folder in text layout; raises UserError for others."""
+        return cls(load_folder(str(path)))
+
+
+def train(
+    kg: NumericKG, config: ConfigDict | None = None, *, workdir: str | Path, console: Console | None = None
+) -> "Model":
+    """Train on a graph, or go on with the run of `workdir`; the model with its best parameters.
+
+    Args:
+      kg: the graph; stored in the workdir, where a later `Model.load` finds it.
+      config: every key of `default_config()`; None: the preset "numeric", selecting on reversed facts.
+      workdir: folder of the run; made when missing.
+      console: what a person sees; None writes to standard output.
+
+    Raises:
+      UserError: a wrong config, or a workdir of another run.
+    """
+    workdir = Path(workdir).expanduser().resolve()
+    if config is None:
+        config = default_config()
+        apply_preset(config, "numeric")
+        config.eval.selection = "reversed"
+    config = config.copy_and_resolve_references()
+    folder = workdir / GRAPH_FOLDER
+    config.data.path = str(folder)
+    check_config(config)
+    if not folder.exists():
+        write_folder(kg.graph, folder)
+    train_and_evaluate(canonical_config(config).lock(), workdir, console or Console())
+    return Model.load(workdir)
+
+
+class Model:
+    """A trained model.
+
+    Attributes:
+      trained: run, parameters, calibration.
+    """
+
+    def __init__(self, trained: Trained) -> None:
+        self.trained = trained
+        self._predictor = trained.predictor()
+
+    @classmethod
+    def load(cls, workdir: str | Path) -> "Model":
+        """The best checkpoint of a run; raises UserError where there is none."""
+        return cls(load_trained(Path(workdir).expanduser(), Console().warn))
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """Metrics of the run, as report.json has them; {} where it is missing."""
+        return self.trained.report
+
+    def predict(
+        self,
+        head: str | Sequence[str] | None = None,
+        relation: str = "",
+        *,
+        top: int = 10,
+        candidates: Sequence[str] | None = None,
+        known: str = "exclude",
+        exclude_self: bool = False,
+        new_entities: pd.DataFrame | None = None,
+    ) -> pd.DataFrame:
+        """The best tails of (head, relation, ?), a row each.
+
+        Args:
+          head: a name, or several; None: every new entity.
+          relation: a name.
+          top: answers a query.
+          candidates: names of the only possible tails.
+          known: "exclude" leaves known facts out, "mark" names the split that has them.
+          exclude_self: the head is no candidate.
+          new_entities: entities that the model has never seen: the first column names them, the others are
+            fields of the graph.
+
+        Returns:
+          Columns head, relation, rank, tail, score, probability, known.
+
+        Raises:
+          UserError: a name that does not exist; the message has the closest ones.
+        """
+        predictor = self._predictor
+        heads = [head] if isinstance(head, str) else list(head or ())
+        if new_entities is not None:
+            cells = {str(title): new_entities[title].tolist() for title in new_entities.columns}
+            new, _ = read_new_entities(TableFile("new_entities", cells), predictor.graph)
+            predictor = self.trained.predictor(new)
+            heads = heads or list(new.names)
+        vocabulary = predictor.graph.vocabulary
+        entities = NameIndex("entity", vocabulary.entities)
+        relation_id = NameIndex("relation", vocabulary.relations).id(relation)
+        queries = np.array([(entities.id(name), relation_id) for name in heads], int).reshape(-1, 2)
+        only = None if candidates is None else np.array([entities.id(name) for name in candidates], int)
+        settings = AnswerSettings(top=top, known=known, exclude_self=exclude_self, candidates=only)
+        return answer_frame(predictor.answer(queries, settings), queries, vocabulary)

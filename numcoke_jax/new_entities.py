@@ -1,0 +1,125 @@
+"""Entities that a model has never seen, from their attributes alone.
+
+They come after the graph's own entities.  Their embedding is the learned "unknown" vector of
+`train.entity_dropout`; a model without it gets the mean of its entity embeddings, which it was never
+trained to work with.  The numeric order term reads a missing value's position off an embedding: there the
+mean stands for an unknown entity in both cases, since entities keep their own embedding in that term while
+training.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from numcoke_jax.data.table_files import TableFile, column_names, column_numbers, describe_cells
+from numcoke_jax.errors import UserError
+from numcoke_jax.evaluation import Evaluator
+from numcoke_jax.graph import NumericGraph, Vocabulary
+from numcoke_jax.models import GraphSizes, create_model
+from numcoke_jax.names import NameIndex
+from numcoke_jax.run import Run
+
+EMBEDDING = "entity_embedding"  # what every model calls its table of entities
+
+
+@dataclasses.dataclass(frozen=True)
+class NewEntities:
+    """Attributes of n entities in the fields of a graph.
+
+    Attributes:
+      names: n different names, none of the graph's.
+      values: float64 [n, M] in their own units; 0 where missing.
+      observed: bool [n, M].
+    """
+
+    names: tuple[str, ...]
+    values: np.ndarray
+    observed: np.ndarray
+
+
+def read_new_entities(
+    table: TableFile, graph: NumericGraph, name_column: str = ""
+) -> tuple[NewEntities, list[str]]:
+    """The rows of a table as entities, and a notice for what was left out.
+
+    Args:
+      table: a column of names, and columns called like the graph's fields, in any order.
+      graph: what the model was trained on.
+      name_column: the column of names; "": the first.
+
+    Raises:
+      UserError: no column is a field, a cell is no number, or a name is empty, repeated or known already.
+    """
+    column = name_column or next(iter(table.columns))
+    names = column_names(table.column(column))
+    known, seen = NameIndex("entity", graph.vocabulary.entities), set()
+    for row, name in enumerate(names, 1):
+        problem = "has no name" if not name else "repeats a name" if name in seen else ""
+        problem = "is in the graph already" if name in known else problem
+        if problem:
+            where = f"{table.where}: data row {row} ({name!r})"
+            raise UserError(f"{where} {problem}; every new entity needs a name of its own")
+        seen.add(name)
+    fields = NameIndex("field", graph.vocabulary.fields)
+    values = np.zeros((len(names), graph.num_fields))
+    observed = np.zeros(values.shape, bool)
+    others = []
+    for title, cells in table.columns.items():
+        if title == column:
+            continue
+        if title not in fields:
+            others.append(title)
+            continue
+        field = fields.id(title)
+        values[:, field], observed[:, field], wrong = column_numbers(cells)
+        if wrong:
+            raise UserError(
+                f"{table.where}: column {title!r} must hold plain numbers or empty cells, "
+                f"got {describe_cells(cells, wrong)}"
+            )
+    if not observed.any():
+        listed = ", ".join(map(repr, graph.vocabulary.fields[:20]))
+        raise UserError(f"{table.where}: no value of a field of the graph; its fields are {listed}")
+    notices = [f"columns that are no field of the graph: {', '.join(others)}"] if others else []
+    return NewEntities(tuple(names), values, observed), notices
+
+
+def knows_unknown(params: Any) -> bool:
+    """Whether the model has learned a vector for entities that it does not know."""
+    return "unknown_entity" in params
+
+
+def extended_graph(graph: NumericGraph, new: NewEntities) -> NumericGraph:
+    """The same facts, with the new entities after the others."""
+    names = graph.vocabulary
+    return dataclasses.replace(
+        graph,
+        vocabulary=Vocabulary((*names.entities, *new.names), names.relations, names.fields),
+        values=np.concatenate([graph.values, new.values]),
+        observed=np.concatenate([graph.observed, new.observed]),
+    )
+
+
+def extended_params(params: Any, count: int) -> Any:
+    """The parameters with `count` rows more in the entity table, each the mean of the others."""
+
+    def extend(path: Sequence[Any], leaf: Any) -> Any:
+        if getattr(path[-1], "key", None) != EMBEDDING:
+            return leaf
+        return jnp.concatenate([leaf, jnp.tile(leaf.mean(axis=0, keepdims=True), (count, 1))])
+
+    return jax.tree_util.tree_map_with_path(extend, params)
+
+
+def extended_evaluator(run: Run, new: NewEntities) -> tuple[NumericGraph, Evaluator]:
+    """Graph and evaluator over the run's entities and the new ones; use with `extended_params`."""
+    graph = extended_graph(run.graph, new)
+    model: Any = create_model(run.config, GraphSizes.of(graph))
+    if hasattr(model, "unseen"):
+        model = model.clone(unseen=len(new.names))
+    literals = run.scale.literals(graph.values, graph.observed)
+    return graph, Evaluator(model, literals, graph, chunk=run.config.eval.chunk, selection="all")
