@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any, Protocol, runtime_checkable
 
+from flax import struct
 from jaxtyping import Array, Float, Int
 
 from numcoke_jax.graph import NumericGraph
@@ -21,6 +22,14 @@ class GraphSizes:
     def of(cls, graph: NumericGraph) -> "GraphSizes":
         """The sizes of `graph`."""
         return cls(graph.num_entities, graph.num_relations, graph.num_fields)
+
+
+@struct.dataclass
+class SharedVectors:
+    """`encoded` of models whose entities are the same under every relation."""
+
+    entities: Any  # float32 [N, d]
+    relations: Any  # float32 [S, d]
 
 
 @runtime_checkable  # the tests check every signature while they run
