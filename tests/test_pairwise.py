@@ -16,6 +16,8 @@ FUNCTIONS = {
     "l1_distance": pairwise.l1_distance,
     "l2_distance": pairwise.l2_distance,
     "squared_relu": pairwise.squared_relu,
+    "squared_distance": pairwise.squared_distance,
+    "half_angle_distance": pairwise.half_angle_distance,
 }
 # (S, H, N, d): one of each, and sizes that no block divides.
 SHAPES = [(1, 1, 1, 1), (2, 3, 1, 7), (1, 1, 4, 23), (2, 3, 5, 41)]
@@ -142,3 +144,31 @@ def test_float64_inputs_keep_their_precision() -> None:
         arrays = rows((1, 2, 3, 23))
         assert arrays[0].dtype == jnp.float64
         assert_equals_the_loops(*arrays, rtol=1e-12, atol=1e-12)
+
+
+def test_a_sum_of_terms_equals_the_whole_tensor_and_keeps_one_term() -> None:
+    """sum_d w_d tanh(l_d + r_d): no function of a difference, so the terms are added one by one."""
+    slots, heads, entities, dim = 2, 8, 50, 64
+    left, right = examples.normal(slots, heads, dim, seed=1), examples.normal(entities, dim, seed=2)
+    weight = examples.normal(dim, seed=3)
+
+    def whole(left: jax.Array, right: jax.Array, weight: jax.Array) -> jax.Array:
+        return (weight * jnp.tanh(left[:, :, None] + right)).sum(-1)
+
+    def by_terms(left: jax.Array, right: jax.Array, weight: jax.Array) -> jax.Array:
+        rows = (jnp.moveaxis(left, -1, 0), right.T, weight)
+        shape = (slots, heads, entities)
+        return pairwise.sum_of_terms(lambda row: row[2] * jnp.tanh(row[0][..., None] + row[1]), rows, shape)
+
+    cotangent = examples.normal(slots, heads, entities, seed=4)
+    found, expected = (
+        jax.jit(lambda *rows, form=form: (form(*rows), jax.vjp(form, *rows)[1](cotangent)))
+        for form in (by_terms, whole)
+    )
+    parts, others = (jax.tree.leaves(form(left, right, weight)) for form in (found, expected))
+    for part, other in zip(parts, others, strict=True):
+        np.testing.assert_allclose(part, other, rtol=1e-4, atol=1e-4)
+    memory = found.lower(left, right, weight).compile().memory_analysis()
+    if memory is not None:
+        tensor = slots * heads * entities * dim * 4
+        assert memory.temp_size_in_bytes < tensor / 2

@@ -10,6 +10,7 @@ platforms it is one fused broadcast-and-reduce, which XLA tiles itself.
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -47,10 +48,34 @@ def l2_distance(left: Left, right: Right) -> Pairs:
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, squares, 1.0)), 0.0)
 
 
+def squared_distance(left: Left, right: Right) -> Pairs:
+    """sum_d (left - right)^2, from the differences: small distances keep their digits."""
+    return _pairwise_sum(left, right, "square")
+
+
+def half_angle_distance(left: Left, right: Right) -> Pairs:
+    """sum_d |sin((left - right) / 2)| of angles in radians; the subgradient at equal angles is 0."""
+    return _pairwise_sum(left, right, "half_angle")
+
+
+def sum_of_terms(term: Callable[[Any], Pairs], rows: Any, shape: tuple[int, int, int]) -> Pairs:
+    """The sum of `term(rows[i])` over the leading axis of a tree of arrays: one [S, H, N] at a time.
+
+    For reductions that are no function of a difference.  The backward pass computes each term again.
+    """
+    again = jax.checkpoint(term)
+    zeros = jnp.zeros(shape, jax.tree.leaves(rows)[0].dtype)
+    return lax.scan(lambda total, row: (total + again(row), None), zeros, rows)[0]
+
+
 _FUNCTIONS: dict[str, tuple[Elementwise, Elementwise]] = {  # name -> (function, derivative)
     "absolute": (jnp.abs, jnp.sign),
     "squared_relu": (lambda x: jnp.square(jnp.maximum(x, 0.0)), lambda x: 2.0 * jnp.maximum(x, 0.0)),
     "square": (jnp.square, lambda x: 2.0 * x),
+    "half_angle": (
+        lambda x: jnp.abs(jnp.sin(x / 2.0)),
+        lambda x: 0.5 * jnp.sign(jnp.sin(x / 2.0)) * jnp.cos(x / 2.0),
+    ),
 }
 
 

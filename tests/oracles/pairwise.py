@@ -11,6 +11,9 @@ def entry(name: str, difference: float) -> tuple[float, float]:
         return abs(difference), float((difference > 0) - (difference < 0))
     if name == "squared_relu":
         return max(difference, 0.0) ** 2, 2.0 * max(difference, 0.0)
+    if name == "half_angle_distance":
+        sine = math.sin(difference / 2.0)
+        return abs(sine), 0.5 * float((sine > 0) - (sine < 0)) * math.cos(difference / 2.0)
     return difference**2, 2.0 * difference
 
 
