@@ -1,0 +1,105 @@
+"""ConvE: a convolution over the head's and the relation's vectors makes a query vector for all tails.
+
+Source: Dettmers et al., "Convolutional 2D Knowledge Graph Embeddings", AAAI 2018.
+
+    image = [reshape(e_h); reshape(r)]              one channel, 2 a x b for d = a b
+    q     = relu(W vec(relu(image * filters)) + c)  3 x 3 filters, no padding at the edges
+    score = <q, e_t> + b_t
+
+As published, batch normalisation stands before the image is convolved, before the first relu and before
+the second; dropout on the image, on whole feature maps and on W's output.  The image's height a is the
+largest divisor of d up to its root: 10 x 20 for d = 200.  The paper's BCE with every entity as tail is
+this package's.
+"""
+
+import math
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+from ml_collections import ConfigDict
+
+from numcoke_jax.models.batch_norm import BatchNorm, query_weights
+from numcoke_jax.models.entity_table import EntityTable
+from numcoke_jax.models.interface import GraphSizes, SharedVectors
+from numcoke_jax.models.numeric_embedding import Literals
+
+FILTER_SIZE = 3
+
+
+def image_height(dim: int) -> int:
+    """The largest divisor of d that is at most its root."""
+    return next(height for height in range(math.isqrt(dim), 0, -1) if dim % height == 0)
+
+
+class ConvE(nn.Module):
+    """Query vectors by convolution, scored by inner products.
+
+    Attributes:
+      sizes: N, R and M.
+      dim: d.
+      entities: the table of all entities.
+      filters: feature maps of the convolution.
+      input_dropout: of the image's pixels.
+      feature_dropout: of whole feature maps.
+      hidden_dropout: of the query vector.
+    """
+
+    sizes: GraphSizes
+    dim: int
+    entities: EntityTable
+    filters: int = 32
+    input_dropout: float = 0.2
+    feature_dropout: float = 0.2
+    hidden_dropout: float = 0.3
+
+    def setup(self) -> None:
+        shape = (self.sizes.relations, self.dim)
+        self.relation_embedding = self.param("relation_embedding", nn.initializers.xavier_normal(), shape)
+        self.tail_bias = self.param("tail_bias", nn.initializers.zeros_init(), (self.sizes.entities,))
+        self.convolution = nn.Conv(self.filters, (FILTER_SIZE, FILTER_SIZE), padding="VALID")
+        self.hidden = nn.Dense(self.dim)
+        self.image_norm, self.feature_norm, self.hidden_norm = BatchNorm(), BatchNorm(), BatchNorm()
+        self.drop_image = nn.Dropout(self.input_dropout, rng_collection="dropout")
+        # Dropped as wholes: one draw a query and map, shared by the map's pixels (axes 2 and 3 of 5).
+        self.drop_maps = nn.Dropout(self.feature_dropout, broadcast_dims=(2, 3), rng_collection="dropout")
+        self.drop_hidden = nn.Dropout(self.hidden_dropout, rng_collection="dropout")
+
+    def __call__(
+        self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
+    ) -> tuple[Float[Array, "S H N"], SharedVectors]:
+        """Logits of every entity as tail of each (head, relation), and the vectors they come from."""
+        encoded = self.encode(relations, literals, train=train)
+        return self.score(encoded, heads, train=train), encoded
+
+    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> SharedVectors:
+        """The entity table, the same under every relation, and the relations' vectors."""
+        return SharedVectors(self.entities(literals, train=train), self.relation_embedding[relations])
+
+    def score(
+        self, encoded: SharedVectors, heads: Int[Array, "S H"], *, train: bool
+    ) -> Float[Array, "S H N"]:
+        """Logits [S, H, N]; rank these, never their sigmoid."""
+        weights, fixed = query_weights(heads), not train
+        height = image_height(self.dim)
+        shape = (*heads.shape, height, self.dim // height, 1)
+        of_heads = encoded.entities[heads].reshape(shape)
+        of_relations = jnp.broadcast_to(encoded.relations[:, None], (*heads.shape, self.dim)).reshape(shape)
+        image = jnp.concatenate([of_heads, of_relations], axis=2)
+        image = self.drop_image(self.image_norm(image, weights, train=train), deterministic=fixed)
+        maps = nn.relu(self.feature_norm(self.convolution(image), weights, train=train))
+        maps = self.drop_maps(maps, deterministic=fixed)
+        hidden = self.hidden(maps.reshape(*heads.shape, -1))
+        hidden = self.drop_hidden(hidden, deterministic=fixed)
+        query = nn.relu(self.hidden_norm(hidden, weights, train=train))
+        return query @ encoded.entities.T + self.tail_bias
+
+
+def from_config(config: ConfigDict, sizes: GraphSizes) -> ConvE:
+    """The model of `model.{dim,attributes}` and `query`; no other key of a model has an effect."""
+    return ConvE(
+        sizes=sizes,
+        dim=config.model.dim,
+        entities=EntityTable(sizes.entities, config.model.dim, attributes=config.model.attributes),
+        **config.query,
+    )
