@@ -1,0 +1,139 @@
+"""AttH: heads rotated and reflected, both mixed by attention, moved in a ball of the relation's curvature.
+
+Source: Chami et al., "Low-Dimensional Hyperbolic Knowledge Graph Embeddings", ACL 2020.
+
+    x, y  = Rot(theta_r) e_h, Ref(phi_r) e_h          blocks of 2 dimensions, in the origin's tangent space
+    a, b  = softmax(<a_r, x>, <a_r, y>)
+    q     = exp_0(a x + b y) + exp_0(r)               Möbius, curvature c_r = softplus of a learned number
+    score = -d_c(q, exp_0(e_t))^2 + b_h + b_t
+
+As in the public code all points are kept as tangent vectors, so Adam trains them.
+"""
+
+import functools
+import math
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jaxtyping import Array, Float, Int
+from ml_collections import ConfigDict
+
+from numcoke_jax.models.entity_table import EntityTable
+from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.models.murp import SPREAD
+from numcoke_jax.models.numeric_embedding import Literals
+from numcoke_jax.ops import hyperbolic
+
+
+@struct.dataclass
+class RelationBalls:
+    """What scoring under S relations needs."""
+
+    entities: Any  # float32 [N, d], tangent vectors
+    rotation: Any  # float32 [S, d / 2], angles theta_r
+    reflection: Any  # float32 [S, d / 2], angles phi_r
+    context: Any  # float32 [S, d], a_r
+    shift: Any  # float32 [S, d], exp_0(r)
+    curvature: Any  # float32 [S, 1, 1], c_r
+    tails: Any  # float32 [S, N, d], exp_0(e_t)
+
+
+class AttH(nn.Module):
+    """Scores heads against the N tails in a ball a relation.
+
+    Attributes:
+      sizes: N, R and M.
+      dim: d, even.
+      entities: the table of all entities.
+    """
+
+    sizes: GraphSizes
+    dim: int
+    entities: EntityTable
+
+    def setup(self) -> None:
+        relations, dim = self.sizes.relations, self.dim
+        angles = functools.partial(jax.random.uniform, minval=-math.pi, maxval=math.pi)
+        self.rotation = self.param("rotation", angles, (relations, dim // 2))
+        self.reflection = self.param("reflection", angles, (relations, dim // 2))
+        self.context = self.param("context", nn.initializers.xavier_normal(), (relations, dim))
+        self.relation_shift = self.param("relation_shift", nn.initializers.normal(SPREAD), (relations, dim))
+        one = nn.initializers.constant(math.log(math.e - 1.0))  # softplus of it is 1
+        self.raw_curvature = self.param("raw_curvature", one, (relations,))
+        zeros = nn.initializers.zeros_init()
+        self.head_bias = self.param("head_bias", zeros, (self.sizes.entities,))
+        self.tail_bias = self.param("tail_bias", zeros, (self.sizes.entities,))
+
+    def __call__(
+        self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
+    ) -> tuple[Float[Array, "S H N"], RelationBalls]:
+        """Logits of every entity as tail of each (head, relation), and the vectors they come from."""
+        encoded = self.encode(relations, literals, train=train)
+        return self.score(encoded, heads, train=train), encoded
+
+    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> RelationBalls:
+        """The tangent vectors of all entities, the tails in each relation's ball, the relations' numbers."""
+        entities = self.entities(literals, train=train)
+        # Never quite flat: the distance divides by the curvature.
+        curvature = nn.softplus(self.raw_curvature[relations])[:, None] + 1e-4
+        repeated = jnp.broadcast_to(entities, (relations.shape[0], *entities.shape))
+        return RelationBalls(
+            entities=entities,
+            rotation=self.rotation[relations],
+            reflection=self.reflection[relations],
+            context=self.context[relations],
+            shift=hyperbolic.exp_at_origin(self.relation_shift[relations], curvature),
+            curvature=curvature[..., None],
+            tails=hyperbolic.exp_at_origin(repeated, curvature[..., None]),
+        )
+
+    def score(
+        self, encoded: RelationBalls, heads: Int[Array, "S H"], *, train: bool
+    ) -> Float[Array, "S H N"]:
+        """Logits [S, H, N]; rank these, never their sigmoid."""
+        del train  # dropout is the table's
+        of_heads, curvature = encoded.entities[heads], encoded.curvature
+        turned = jnp.stack(  # [2, S, H, d]
+            [rotated(of_heads, encoded.rotation), reflected(of_heads, encoded.reflection)]
+        )
+        weights = nn.softmax(jnp.einsum("ashd,sd->ash", turned, encoded.context), axis=0)
+        mixed = jnp.einsum("ash,ashd->shd", weights, turned)
+        point = hyperbolic.exp_at_origin(mixed, curvature)
+        query = hyperbolic.mobius_add(point, encoded.shift[:, None], curvature)
+        distances = hyperbolic.squared_distances(query, encoded.tails, curvature)
+        return self.head_bias[heads][..., None] + self.tail_bias - distances
+
+
+def rotated(rows: Float[Array, "S H d"], angles: Float[Array, "S b"]) -> Float[Array, "S H d"]:
+    """Pairs of dimensions (2 i, 2 i + 1) turned by angle i of the slot."""
+    x, y, cos, sin = _blocks(rows, angles)
+    return jnp.stack([cos * x - sin * y, sin * x + cos * y], axis=-1).reshape(rows.shape)
+
+
+def reflected(rows: Float[Array, "S H d"], angles: Float[Array, "S b"]) -> Float[Array, "S H d"]:
+    """Pairs of dimensions reflected at the line of half the angle."""
+    x, y, cos, sin = _blocks(rows, angles)
+    return jnp.stack([cos * x + sin * y, sin * x - cos * y], axis=-1).reshape(rows.shape)
+
+
+def _blocks(rows: Float[Array, "S H d"], angles: Float[Array, "S b"]) -> tuple[Array, Array, Array, Array]:
+    pairs = rows.reshape(*rows.shape[:-1], -1, 2)
+    return pairs[..., 0], pairs[..., 1], jnp.cos(angles)[:, None], jnp.sin(angles)[:, None]
+
+
+def from_config(config: ConfigDict, sizes: GraphSizes) -> AttH:
+    """The model of `model.{dim,attributes}` and `score.dropout`; no other key of a model has an effect."""
+    return AttH(
+        sizes=sizes,
+        dim=config.model.dim,
+        entities=EntityTable(
+            sizes.entities,
+            config.model.dim,
+            attributes=config.model.attributes,
+            dropout=config.score.dropout,
+            spread=SPREAD,
+        ),
+    )
