@@ -1,0 +1,148 @@
+"""R-GCN: entities see their neighbours along the training facts, relation by relation; DistMult scores.
+
+Source: Schlichtkrull et al., "Modeling Relational Data with Graph Convolutional Networks", ESWC 2018.
+
+    h'_i  = relu(W_0 h_i + sum_r sum_{j in N_i^r} 1 / |N_i^r| W_r h_j)     no relu in the last layer
+    W_r   = sum_b a_rb V_b                                                 B bases
+    score = <h_h * r, h_t>
+
+r runs over the R relations and their R inverses; h^0 is the entity table.  As published, facts are
+dropped in training before the neighbourhoods are counted, so that a fact is not always read off itself;
+self-loops are kept here.  Messages are summed before they are multiplied by a basis, so that per basis
+one [n, d] array of messages exists and no matrix a fact.  Trained with BCE over all entities instead of
+sampled negatives.
+"""
+
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jaxtyping import Array, Float, Int
+from ml_collections import ConfigDict
+
+from numcoke_jax.models.entity_table import EntityTable
+from numcoke_jax.models.interface import GraphSizes, SharedVectors
+from numcoke_jax.models.numeric_embedding import Literals
+
+
+@struct.dataclass
+class Messages:
+    """Both directions of the training facts: a message goes from `source` to `target`."""
+
+    source: Any  # int32 [2 n]
+    target: Any  # int32 [2 n]
+    relation: Any  # int32 [2 n], in 0 .. 2 R - 1
+    weight: Any  # float32 [2 n], 1 / |N_i^r| over what is kept, 0 where dropped
+
+
+def messages_of(
+    facts: Int[Array, "n 3"], kept: Float[Array, " messages"], relations: int, entities: int
+) -> Messages:
+    """The messages along `facts` and back; `kept` is 1 or 0 for each of the 2 n."""
+    head, relation, tail = facts[:, 0], facts[:, 1], facts[:, 2]
+    source, target = jnp.concatenate([tail, head]), jnp.concatenate([head, tail])
+    relation = jnp.concatenate([relation, relation + relations])
+    neighbourhood = relation * entities + target
+    counts = jax.ops.segment_sum(kept, neighbourhood, 2 * relations * entities)
+    return Messages(source, target, relation, kept / jnp.maximum(counts[neighbourhood], 1.0))
+
+
+class RelationalConvolution(nn.Module):
+    """One layer, without its relu: vectors [N, d] from vectors [N, d].
+
+    Attributes:
+      relations: R.
+      bases: B.
+    """
+
+    relations: int
+    bases: int
+
+    @nn.compact
+    def __call__(self, vectors: Float[Array, "N d"], messages: Messages) -> Float[Array, "N d"]:
+        size = vectors.shape[-1]
+        matrices = nn.initializers.xavier_normal(batch_axis=(0,))
+        bases = self.param("bases", matrices, (self.bases, size, size))  # V_b
+        shape = (2 * self.relations, self.bases)
+        mix = self.param("mix", nn.initializers.xavier_normal(), shape)  # a_rb
+        output = nn.Dense(size, use_bias=False, name="self_loop")(vectors)
+        sent = vectors[messages.source]
+        for basis in range(self.bases):
+            weight = messages.weight * mix[messages.relation, basis]
+            received = jax.ops.segment_sum(weight[:, None] * sent, messages.target, vectors.shape[0])
+            output += received @ bases[basis]
+        return output
+
+
+class RGCN(nn.Module):
+    """Encodes the entities along the facts in `literals.facts`.
+
+    Attributes:
+      sizes: N, R and M.
+      dim: d.
+      entities: the table of all entities, h^0.
+      layers: number of convolutions.
+      bases: B.
+      edge_dropout: share of the messages dropped in training.
+      dropout: share of the encoded entities' entries dropped in training; heads and tails share the mask.
+    """
+
+    sizes: GraphSizes
+    dim: int
+    entities: EntityTable
+    layers: int
+    bases: int
+    edge_dropout: float
+    dropout: float
+
+    def setup(self) -> None:
+        shape = (self.sizes.relations, self.dim)
+        self.relation_embedding = self.param("relation_embedding", nn.initializers.xavier_normal(), shape)
+        self.convolutions = [
+            RelationalConvolution(self.sizes.relations, self.bases) for _ in range(self.layers)
+        ]
+        self.table_dropout = nn.Dropout(self.dropout, rng_collection="dropout")
+
+    def __call__(
+        self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
+    ) -> tuple[Float[Array, "S H N"], SharedVectors]:
+        """Logits of every entity as tail of each (head, relation), and the vectors they come from."""
+        encoded = self.encode(relations, literals, train=train)
+        return self.score(encoded, heads, train=train), encoded
+
+    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> SharedVectors:
+        """The entities after all convolutions."""
+        entities = self.entities(literals, train=train)
+        kept = jnp.ones((2 * literals.facts.shape[0],), entities.dtype)
+        if train and self.edge_dropout:
+            draws = jax.random.bernoulli(self.make_rng("dropout"), 1.0 - self.edge_dropout, kept.shape)
+            kept = draws.astype(entities.dtype)
+        messages = messages_of(literals.facts, kept, self.sizes.relations, self.sizes.entities)
+        for layer, convolution in enumerate(self.convolutions):
+            entities = convolution(entities, messages)
+            if layer + 1 < self.layers:
+                entities = nn.relu(entities)
+        entities = self.table_dropout(entities, deterministic=not train)
+        return SharedVectors(entities, self.relation_embedding[relations])
+
+    def score(
+        self, encoded: SharedVectors, heads: Int[Array, "S H"], *, train: bool
+    ) -> Float[Array, "S H N"]:
+        """Logits [S, H, N]; rank these, never their sigmoid."""
+        del train  # dropout is the encoder's
+        return (encoded.entities[heads] * encoded.relations[:, None]) @ encoded.entities.T
+
+
+def from_config(config: ConfigDict, sizes: GraphSizes) -> RGCN:
+    """The model of `model.{dim,attributes}`, `graph.{layers,bases,edge_dropout}` and `score.dropout`."""
+    return RGCN(
+        sizes=sizes,
+        dim=config.model.dim,
+        entities=EntityTable(sizes.entities, config.model.dim, attributes=config.model.attributes),
+        layers=config.graph.layers,
+        bases=config.graph.bases,
+        edge_dropout=config.graph.edge_dropout,
+        dropout=config.score.dropout,
+    )
