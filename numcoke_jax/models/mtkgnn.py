@@ -1,0 +1,138 @@
+"""MT-KGNN: one network scores triples, two others predict values from the same entity vectors.
+
+Source: Tay et al., "Multi-task Neural Network for Non-discrete Attribute Prediction in Knowledge Graphs",
+CIKM 2017.
+
+    score = <w, tanh(W_h e_h + W_r r + W_t e_t + b)>
+    x_im  = sigmoid(<u, tanh(V [a_m; e_i])>)           a_m: a vector a field; V, u apart for heads and tails
+    loss  = BCE + lambda (mean squared error of both networks over the observed values)
+
+The paper samples a value of the head and one of the tail a triple.  With all entities as candidates, both
+networks see every observed value once a step instead.  Values have to be on a scale from 0 to 1
+(`data.normalize` minmax or quantile) to be in the sigmoid's reach.
+"""
+
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jax import lax
+from jaxtyping import Array, Float, Int
+from ml_collections import ConfigDict
+
+from numcoke_jax.models.entity_table import EntityTable
+from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.models.numeric_embedding import Literals
+from numcoke_jax.ops import pairwise
+
+
+@struct.dataclass
+class HiddenParts:
+    """What scoring under S relations needs, each argument's part of the hidden layer; the values' errors."""
+
+    heads: Any  # float32 [N, k], W_h e
+    relations: Any  # float32 [S, k], W_r r + b
+    tails: Any  # float32 [N, k], W_t e
+    squared_error: Any = None  # float32 scalar, sum over both networks and all observed values; in training
+    predictions: Any = None  # float32 scalar, their number
+
+
+class AttributeNetwork(nn.Module):
+    """Sum over the observed cells of (sigmoid(<u, tanh(V [a_m; e_i])>) - x_im)^2.
+
+    Attributes:
+      hidden: width of the hidden layer.
+    """
+
+    hidden: int
+
+    @nn.compact
+    def __call__(
+        self, fields: Float[Array, "M d"], entities: Float[Array, "N d"], literals: Literals
+    ) -> Float[Array, ""]:
+        of_fields = nn.Dense(self.hidden, use_bias=False, name="from_field")(fields)
+        of_entities = nn.Dense(self.hidden, use_bias=False, name="from_entity")(entities)
+        output = self.param("output", nn.initializers.normal(self.hidden**-0.5), (self.hidden,))
+
+        @jax.checkpoint  # one [N, hidden] array at a time, made again in the backward pass
+        def of_field(rows: tuple[Array, Array, Array]) -> Array:
+            field, values, observed = rows
+            predicted = nn.sigmoid(nn.tanh(of_entities + field) @ output)
+            return jnp.where(observed, jnp.square(predicted - values), 0.0).sum()
+
+        rows = (of_fields, literals.values.T.astype(entities.dtype), literals.observed.T)
+        zero = jnp.zeros((), entities.dtype)
+        return lax.scan(lambda total, row: (total + of_field(row), None), zero, rows)[0]
+
+
+class MTKGNN(nn.Module):
+    """Scores triples with a hidden layer and, in training, predicts the values.
+
+    Attributes:
+      sizes: N, R and M.
+      dim: d, and the width of the hidden layers.
+      entities: the table of all entities.
+    """
+
+    sizes: GraphSizes
+    dim: int
+    entities: EntityTable
+
+    def setup(self) -> None:
+        vectors = nn.initializers.xavier_normal()
+        self.relation_embedding = self.param("relation_embedding", vectors, (self.sizes.relations, self.dim))
+        self.from_head, self.from_tail = (nn.Dense(self.dim, use_bias=False) for _ in range(2))
+        self.from_relation = nn.Dense(self.dim)
+        self.output = self.param("output", nn.initializers.normal(self.dim**-0.5), (self.dim,))
+        if self.sizes.fields:
+            shape = (self.sizes.fields, self.dim)
+            self.field_embedding = self.param("field_embedding", vectors, shape)
+            self.head_values, self.tail_values = AttributeNetwork(self.dim), AttributeNetwork(self.dim)
+
+    def __call__(
+        self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
+    ) -> tuple[Float[Array, "S H N"], HiddenParts]:
+        """Logits of every entity as tail of each (head, relation), and what they come from."""
+        entities = self.entities(literals, train=train)
+        encoded = self._parts(entities, relations)
+        logits = self.score(encoded, heads, train=train)
+        if not self.sizes.fields:
+            return logits, encoded
+        networks = (self.head_values, self.tail_values)
+        error = sum(network(self.field_embedding, entities, literals) for network in networks)
+        count = 2 * literals.observed.sum().astype(logits.dtype)
+        return logits, encoded.replace(squared_error=error, predictions=count)  # type: ignore[attr-defined]
+
+    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> HiddenParts:
+        """The hidden layer's parts."""
+        return self._parts(self.entities(literals, train=train), relations)
+
+    def score(self, encoded: HiddenParts, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
+        """Logits [S, H, N]; rank these, never their sigmoid."""
+        del train  # dropout is the table's
+        of_queries = encoded.heads[heads] + encoded.relations[:, None]
+        by_unit = (jnp.moveaxis(of_queries, -1, 0), encoded.tails.T, self.output)
+
+        def of_unit(rows: tuple[Array, Array, Array]) -> Float[Array, "S H N"]:
+            query, tail, weight = rows
+            return weight * nn.tanh(query[..., None] + tail)
+
+        return pairwise.sum_of_terms(of_unit, by_unit, (*heads.shape, encoded.tails.shape[0]))
+
+    def _parts(self, entities: Float[Array, "N d"], relations: Int[Array, " S"]) -> HiddenParts:
+        return HiddenParts(
+            heads=self.from_head(entities),
+            relations=self.from_relation(self.relation_embedding[relations]),
+            tails=self.from_tail(entities),
+        )
+
+
+def from_config(config: ConfigDict, sizes: GraphSizes) -> MTKGNN:
+    """The model of `model.dim` and `score.dropout`; `okcl.weight` weighs the values' error in the loss."""
+    return MTKGNN(
+        sizes=sizes,
+        dim=config.model.dim,
+        entities=EntityTable(sizes.entities, config.model.dim, dropout=config.score.dropout),
+    )
