@@ -1,0 +1,130 @@
+"""NRN's numeric encoding: fixed functions of the values, gated into the entities of a translation model.
+
+Source: Bai et al., "Knowledge Graph Reasoning over Entities and Numerical Values", KDD 2023, which
+encodes numbers by DICE (Sundararaman et al., "Methods for Numeracy-Preserving Word Embeddings", EMNLP
+2020) or by the sinusoids of Vaswani et al. (NeurIPS 2017).  That paper answers logical queries; compared
+here is its way to encode a value.
+
+    dice:        t = pi x, psi(x) = [cos t, sin t cos t, sin^2 t cos t, ..., sin^(d-2) t cos t, sin^(d-1) t]
+    sinusoidal:  psi(x) = [sin(s x w_0), cos(s x w_0), sin(s x w_1), ...],  w_i = 10000^(-2 i / d), s = 1000
+    n_i   = mean of psi(x_im) over the observed fields m of i, 0 without any
+    e'_i  = (1 - g) e_i + g tanh(W [e_i; n_i] + c),   g = sigmoid(W_ge e_i + W_gn n_i + b)
+    score = epsilon - ||e'_h + r - e'_t||_p           dropout on e'_h and on e'_t
+
+psi is not learned and knows no fields: 51 kg and 51 years are the same number, which is what the paper of
+NumCoKE says of deterministic encodings.  The random rotation of DICE is absorbed by W and W_gn.
+"""
+
+import math
+from collections.abc import Callable
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float, Int
+from ml_collections import ConfigDict
+
+from numcoke_jax.models.fusion import KnowledgeFusion
+from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.models.numeric_embedding import Literals
+from numcoke_jax.models.score import EncodedEntities, TranslationOrderScore
+
+SINUSOID_SCALE = 1000.0  # positions that the range of a field is spread over
+LONGEST_WAVE = 10_000.0
+
+
+def dice(values: Float[Array, " N"], dim: int) -> Float[Array, "N d"]:
+    """Points on a half circle of the sphere: the angle between two grows with their difference."""
+    angle = math.pi * jnp.clip(values, 0.0, 1.0)[:, None]
+    powers = jnp.maximum(jnp.sin(angle), 0.0) ** jnp.arange(dim)  # sin(pi) rounds below 0
+    return powers * jnp.where(jnp.arange(dim) < dim - 1, jnp.cos(angle), 1.0)
+
+
+def sinusoidal(values: Float[Array, " N"], dim: int) -> Float[Array, "N d"]:
+    """Sine and cosine of the scaled value at falling frequencies."""
+    frequency = LONGEST_WAVE ** (-2.0 * (jnp.arange(dim) // 2) / dim)
+    phase = SINUSOID_SCALE * values[:, None] * frequency
+    return jnp.where(jnp.arange(dim) % 2 == 0, jnp.sin(phase), jnp.cos(phase)).astype(values.dtype)
+
+
+ENCODINGS: dict[str, Callable[..., Array]] = {"dice": dice, "sinusoidal": sinusoidal}
+
+
+class NRN(nn.Module):
+    """Scores heads against one table of N gated vectors, the same under every relation.
+
+    Attributes:
+      sizes: N, R and M.
+      dim: d, also of psi.
+      encoding: one of `ENCODINGS`.
+      gate: joins embedding and encoded values.
+      score_term: the translation term with its dropout; without an order term.
+    """
+
+    sizes: GraphSizes
+    dim: int
+    encoding: str
+    gate: KnowledgeFusion
+    score_term: TranslationOrderScore
+
+    def setup(self) -> None:
+        vectors = nn.initializers.xavier_normal()
+        self.entity_embedding = self.param("entity_embedding", vectors, (self.sizes.entities, self.dim))
+        self.relation_embedding = self.param("relation_embedding", vectors, (self.sizes.relations, self.dim))
+
+    def __call__(
+        self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
+    ) -> tuple[Float[Array, "S H N"], EncodedEntities]:
+        """Logits of every entity as tail of each (head, relation), and the vectors they come from."""
+        encoded = self.encode(relations, literals, train=train)
+        return self.score(encoded, heads, train=train), encoded
+
+    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> EncodedEntities:
+        """The gated entity table, once a relation slot."""
+        del train  # dropout is the score's
+        entities = self.entity_embedding
+        if self.sizes.fields:
+            entities = self.gate(entities, mean_encoding(literals, self.encoding, self.dim))
+        return EncodedEntities(
+            entities=jnp.broadcast_to(entities, (relations.shape[0], *entities.shape)),
+            relations=self.relation_embedding[relations],
+            projected=None,
+        )
+
+    def score(
+        self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool
+    ) -> Float[Array, "S H N"]:
+        """Logits [S, H, N]; rank these, never their sigmoid."""
+        return self.score_term(encoded, heads, train=train)
+
+
+def mean_encoding(literals: Literals, encoding: str, dim: int) -> Float[Array, "N d"]:
+    """n of every entity; one field's [N, d] at a time."""
+
+    def add_field(total: Array, rows: tuple[Array, Array]) -> tuple[Array, None]:
+        values, observed = rows
+        return total + jnp.where(observed[:, None], ENCODINGS[encoding](values, dim), 0.0), None
+
+    zeros = jnp.zeros((literals.values.shape[0], dim), literals.values.dtype)
+    total = lax.scan(add_field, zeros, (literals.values.T, literals.observed.T))[0]
+    counts = literals.observed.sum(1, keepdims=True)
+    return jax.lax.stop_gradient(total / jnp.maximum(counts, 1))
+
+
+def from_config(config: ConfigDict, sizes: GraphSizes) -> NRN:
+    """The model of `model.{dim,value_encoding}` and `score.{norm,margin,dropout}`."""
+    return NRN(
+        sizes=sizes,
+        dim=config.model.dim,
+        encoding=config.model.value_encoding,
+        gate=KnowledgeFusion(kind="gate"),
+        score_term=TranslationOrderScore(
+            num_relations=sizes.relations,
+            dim=config.model.dim,
+            norm=config.score.norm,
+            margin=config.score.margin,
+            order="none",
+            dropout=config.score.dropout,
+        ),
+    )
