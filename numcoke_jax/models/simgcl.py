@@ -1,0 +1,136 @@
+"""SimGCL: entities averaged over their neighbourhoods; two noisy views of each must resemble each other.
+
+Source: Yu et al., "Are Graph Augmentations Necessary? Simple Graph Contrastive Learning for
+Recommendation", SIGIR 2022, on LightGCN.  Users and items are the entities here, linked where a training
+fact links them; relations enter by the translation score, since recommendation has none.
+
+    E^l   = D^(-1/2) A D^(-1/2) E^(l-1) + noise          E^0: the entity table; A counts the facts of i and j
+    e     = mean of E^1 .. E^L                           no noise in the vectors that are scored
+    noise = epsilon u * sign(E^l), u uniform in [0, 1]^d scaled to length 1
+    score = margin - ||e_h + r - e_t||_p
+    loss  = BCE + lambda mean_i -log(exp(cos(e'_i, e''_i) / tau) / sum_j exp(cos(e'_i, e''_j) / tau))
+
+e' and e'' are the two views; i runs over the heads of the step, j over all entities
+(`losses/view_contrastive.py`).
+"""
+
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jaxtyping import Array, Float, Int
+from ml_collections import ConfigDict
+
+from numcoke_jax.models.entity_table import EntityTable
+from numcoke_jax.models.interface import GraphSizes, SharedVectors
+from numcoke_jax.models.numeric_embedding import Literals
+from numcoke_jax.ops import pairwise
+
+
+@struct.dataclass
+class Views:
+    """What scoring needs, and in training the two noisy views."""
+
+    scored: SharedVectors
+    noisy: Any = None  # float32 [2, N, d]
+
+
+class SimGCL(nn.Module):
+    """Averages the entities along the facts in `literals.facts` and translates.
+
+    Attributes:
+      sizes: N, R and M.
+      dim: d.
+      entities: the table of all entities, E^0.
+      layers: L.
+      noise: epsilon; 0 makes both views the same.
+      norm: 1 or 2, of the translation.
+      margin: of the translation.
+    """
+
+    sizes: GraphSizes
+    dim: int
+    entities: EntityTable
+    layers: int
+    noise: float
+    norm: int
+    margin: float
+
+    def setup(self) -> None:
+        shape = (self.sizes.relations, self.dim)
+        self.relation_embedding = self.param("relation_embedding", nn.initializers.xavier_normal(), shape)
+
+    def __call__(
+        self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
+    ) -> tuple[Float[Array, "S H N"], Views]:
+        """Logits of every entity as tail of each (head, relation), and in training the views."""
+        entities = self.entities(literals, train=train)
+        encoded = Views(SharedVectors(self._mean_of_layers(entities, literals), self._relations(relations)))
+        logits = self.score(encoded, heads, train=train)
+        if not train:
+            return logits, encoded
+        keys = jax.random.split(self.make_rng("view_noise"), 2)
+        views = jnp.stack([self._mean_of_layers(entities, literals, key=key) for key in keys])
+        return logits, encoded.replace(noisy=views)  # type: ignore[attr-defined]
+
+    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> Views:
+        """The averaged entities, without noise."""
+        entities = self._mean_of_layers(self.entities(literals, train=train), literals)
+        return Views(SharedVectors(entities, self._relations(relations)))
+
+    def score(self, encoded: Views, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
+        """Logits [S, H, N]; rank these, never their sigmoid."""
+        del train  # dropout is the table's
+        distance = pairwise.l1_distance if self.norm == 1 else pairwise.l2_distance
+        entities = encoded.scored.entities
+        moved = entities[heads] + encoded.scored.relations[:, None]
+        return self.margin - distance(moved, jnp.broadcast_to(entities, (heads.shape[0], *entities.shape)))
+
+    def _relations(self, relations: Int[Array, " S"]) -> Float[Array, "S d"]:
+        return self.relation_embedding[relations]
+
+    def _mean_of_layers(
+        self, entities: Float[Array, "N d"], literals: Literals, *, key: Any = None
+    ) -> Float[Array, "N d"]:
+        layers = []
+        for layer in range(self.layers):
+            entities = propagate(entities, literals.facts)
+            if key is not None:
+                draws = jax.random.uniform(jax.random.fold_in(key, layer), entities.shape, entities.dtype)
+                length = jnp.sqrt(jnp.square(draws).sum(-1, keepdims=True))
+                entities += self.noise * draws / length * jnp.sign(entities)
+            layers.append(entities)
+        return jnp.stack(layers).mean(0)
+
+
+def propagate(entities: Float[Array, "N d"], facts: Int[Array, "n 3"]) -> Float[Array, "N d"]:
+    """D^(-1/2) A D^(-1/2) E with A_ij the number of facts between i and j, in either direction."""
+    source = jnp.concatenate([facts[:, 0], facts[:, 2]])
+    target = jnp.concatenate([facts[:, 2], facts[:, 0]])
+    count = entities.shape[0]
+    degree = jax.ops.segment_sum(jnp.ones(source.shape, entities.dtype), target, count)
+    scale = jnp.where(degree > 0, 1.0 / jnp.sqrt(jnp.maximum(degree, 1.0)), 0.0)[:, None]
+    return scale * jax.ops.segment_sum((scale * entities)[source], target, count)
+
+
+def from_config(config: ConfigDict, sizes: GraphSizes) -> SimGCL:
+    """The model of `model.{dim,attributes}`, `graph.{layers,noise}` and `score.{norm,margin,dropout}`.
+
+    Its loss has `okcl.{weight,temperature}`.
+    """
+    return SimGCL(
+        sizes=sizes,
+        dim=config.model.dim,
+        entities=EntityTable(
+            sizes.entities,
+            config.model.dim,
+            attributes=config.model.attributes,
+            dropout=config.score.dropout,
+        ),
+        layers=config.graph.layers,
+        noise=config.graph.noise,
+        norm=config.score.norm,
+        margin=config.score.margin,
+    )
