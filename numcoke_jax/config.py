@@ -19,6 +19,8 @@ def default_config() -> ConfigDict:
     config.fusion = fusion_config()
     config.score = score_config()
     config.okcl = okcl_config()
+    config.query = query_config()
+    config.graph = graph_config()
     config.train = train_config()
     config.eval = eval_config()
     config.checkpoint = checkpoint_config()
@@ -27,9 +29,11 @@ def default_config() -> ConfigDict:
 
 def model_config() -> ConfigDict:
     model = ConfigDict()
-    model.name = "numcoke"  # "numcoke", or to compare with it: "rakge", "literale" or "transe"
+    model.name = "numcoke"  # or to compare with it: one of docs/models.md, which says what each looks at
     model.dim = 100  # d, size of entity and relation embeddings
     model.attribute_dim = 100  # a, size of attribute embeddings; a multiple of attention.heads
+    model.attributes = "none"  # "concat": models that know no values get them joined to the entity vectors
+    model.value_encoding = "dice"  # nrn's fixed function of a value: "dice" or "sinusoidal"
     return model
 
 
@@ -105,7 +109,7 @@ def score_config() -> ConfigDict:
 
 def okcl_config() -> ConfigDict:
     okcl = ConfigDict()
-    okcl.weight = 0.3  # lambda, weight of the contrastive loss of numcoke and rakge; 0: none
+    okcl.weight = 0.3  # lambda, weight of the loss beside BCE: contrastive, mtkgnn's error of values; 0: none
     okcl.k = 5  # positives and negatives kept a (head, relation)
     okcl.temperature = 1.0  # tau, > 0
     okcl.sampling = "cosine"  # top-k by cosine to the head, or "random" (ablation of ordinal sampling)
@@ -115,6 +119,24 @@ def okcl_config() -> ConfigDict:
     okcl.num_negative_mixes = 1  # mixes of the negatives, each with its own beta
     okcl.in_batch = False  # other pairs' negative mixes too
     return okcl
+
+
+def query_config() -> ConfigDict:
+    query = ConfigDict()  # the networks of conve and tucker that make a query vector of head and relation
+    query.filters = 32  # feature maps of conve's convolution
+    query.input_dropout = 0.2  # dropped share of conve's image, of tucker's head vector; 0: none
+    query.feature_dropout = 0.2  # of conve's whole feature maps, of tucker's relation matrix; 0: none
+    query.hidden_dropout = 0.3  # of the query vector; 0: none
+    return query
+
+
+def graph_config() -> ConfigDict:
+    graph = ConfigDict()  # models that pass messages along the training facts
+    graph.layers = 2  # of rgcn and simgcl
+    graph.bases = 4  # B of rgcn: matrices that those of the relations are mixed from
+    graph.edge_dropout = 0.4  # share of the facts' messages that rgcn drops in training; 0: none
+    graph.noise = 0.1  # epsilon, length of the noise on simgcl's views; 0 makes the views equal
+    return graph
 
 
 def train_config() -> ConfigDict:

@@ -14,8 +14,9 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from numcoke_jax.errors import UserError
+from numcoke_jax.model_keys import MODEL_KEYS, looks_at
 
-MODEL_NAMES = ("numcoke", "rakge", "literale", "transe")
+MODEL_NAMES = tuple(MODEL_KEYS)
 TABLE_NAMES = ("cars", "spotify", "credit", "us_cities", "fb15k_237", "synthetic")
 SYNTHETIC_KINDS = ("continuous", "discrete", "skewed")
 OPERATORS = ("product", "difference", "concatenation", "mlp")
@@ -27,6 +28,7 @@ SPLIT_TOLERANCE = 1e-6  # shares written with a few digits, such as three times 
 SHOWN_VALUE_LENGTH = 80  # characters of a user's value in a message
 LONGEST_PATH = 200
 LONGEST_REASON = 200  # characters of another library's message inside ours
+CONVE_FILTER = 3  # width and height of its filters
 CLOSE_ENOUGH = 0.6  # similarity from which a key counts as a misspelling of another
 
 
@@ -130,6 +132,8 @@ RULES: dict[str, Rule] = {
     "model.name": _choice(*MODEL_NAMES),
     "model.dim": _integer(1, 4096),
     "model.attribute_dim": _integer(1, 4096),
+    "model.attributes": _choice("none", "concat"),
+    "model.value_encoding": _choice("dice", "sinusoidal"),
     "data.path": _TEXT,
     "data.bad_values": _choice("error", "missing"),
     "data.table": _choice(*TABLE_NAMES),
@@ -179,6 +183,14 @@ RULES: dict[str, Rule] = {
     "okcl.similarity": _choice("distance", "cosine", "dot"),
     "okcl.num_negative_mixes": _integer(1, 256),
     "okcl.in_batch": _BOOL,
+    "query.filters": _integer(1, 4096),
+    "query.input_dropout": _number(0.0, 1.0, high_open=True),
+    "query.feature_dropout": _number(0.0, 1.0, high_open=True),
+    "query.hidden_dropout": _number(0.0, 1.0, high_open=True),
+    "graph.layers": _integer(1, 64),
+    "graph.bases": _integer(1, 4096),
+    "graph.edge_dropout": _number(0.0, 1.0, high_open=True),
+    "graph.noise": _number(0.0, 1e4),
     "train.epochs": _integer(1, 1_000_000),
     "train.batch_size": _integer(1, 1_048_576),
     "train.relations_per_step": _integer(0, 65_536),
@@ -311,11 +323,34 @@ def check_combinations(config: ConfigDict) -> None:
                 f"{key}={value} has no effect with model.name={model.name}, which lacks this extension: "
                 f"set {key}={off}"
             )
+    _check_baseline(model)
     if train.weight_decay and train.optimizer != "adamw":
         raise UserError(
             f"train.weight_decay={train.weight_decay:g} has no effect with "
             f"train.optimizer={train.optimizer}: set train.optimizer=adamw"
         )
+
+
+def _check_baseline(model: ConfigDict) -> None:
+    """The rules of single models that the paper's is compared with."""
+    if model.attributes != "none" and not looks_at(model.name, "model.attributes"):
+        raise UserError(
+            f"model.attributes={model.attributes} has no effect with model.name={model.name}, which sees the "
+            "values in its own way: set model.attributes=none"
+        )
+    if model.name == "atth" and model.dim % 2:
+        raise UserError(
+            f"model.dim={model.dim} is odd: model.name=atth turns pairs of dimensions, set an even model.dim"
+        )
+    if model.name == "conve" and _largest_divisor_up_to_root(model.dim) < CONVE_FILTER:
+        raise UserError(
+            f"model.dim={model.dim} has no divisor from {CONVE_FILTER} to its root: model.name=conve makes "
+            f"images of the vectors for filters of {CONVE_FILTER} x {CONVE_FILTER}, set model.dim=100 or 200"
+        )
+
+
+def _largest_divisor_up_to_root(number: int) -> int:
+    return next(divisor for divisor in range(math.isqrt(number), 0, -1) if number % divisor == 0)
 
 
 def flatten(config: ConfigDict | Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

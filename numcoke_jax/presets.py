@@ -26,6 +26,8 @@ PUBLIC_SETTINGS: Mapping[str, Any] = {
     "okcl.weight": 0.0,
 }
 
+CONCATENATED: Mapping[str, Any] = {**PUBLIC_SETTINGS, "model.attributes": "concat"}
+
 PRESETS: dict[str, Mapping[str, Any]] = {
     # NumCoKE as the paper has it, every extension off.  It learns slowly: the rate has to fall to the end.
     "paper": {
@@ -59,6 +61,17 @@ PRESETS: dict[str, Mapping[str, Any]] = {
         "score.order_weight": 0.25,
         "okcl.weight": 0.25,
     },
+    # Values joined to the entity vectors of models that know none, as the paper does; see docs/models.md.
+    "conve": {"model.name": "conve", **CONCATENATED},
+    "tucker": {"model.name": "tucker", **CONCATENATED},
+    "hake": {"model.name": "hake", **CONCATENATED},
+    "atth": {"model.name": "atth", **CONCATENATED},
+    "murp": {"model.name": "murp", **CONCATENATED},
+    "rgcn": {"model.name": "rgcn", **CONCATENATED},
+    "kbln": {"model.name": "kbln", **PUBLIC_SETTINGS},
+    "mtkgnn": {"model.name": "mtkgnn", **PUBLIC_SETTINGS, "okcl.weight": 1.0},
+    "nrn": {"model.name": "nrn", **PUBLIC_SETTINGS},
+    "simgcl": {"model.name": "simgcl", **CONCATENATED, "okcl.weight": 0.1, "okcl.temperature": 0.2},
 }
 
 

@@ -18,6 +18,7 @@ STREAMS = (
     "sampling",  # random instead of top-k contrastive samples
     "entity_dropout",  # entities that a step sees as unknown
     "member_weights",  # weights of the contrastive positives and negatives in RAKGE's means
+    "view_noise",  # SimGCL's noise on the entity vectors
 )
 
 

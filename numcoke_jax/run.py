@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from ml_collections import ConfigDict
 
 from numcoke_jax import prng
@@ -14,7 +15,7 @@ from numcoke_jax.evaluation import Evaluator
 from numcoke_jax.graph import NumericGraph
 from numcoke_jax.held_out import HeldOut, hold_out
 from numcoke_jax.literal_scale import LiteralScale
-from numcoke_jax.models import GraphSizes
+from numcoke_jax.models import READS_FACTS, GraphSizes
 from numcoke_jax.models.numeric_embedding import Literals
 from numcoke_jax.programs import Programs, programs_for
 from numcoke_jax.step import LossSums, TrainState
@@ -82,6 +83,8 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
         loaded = dataclasses.replace(loaded, graph=graph, notices=[*loaded.notices, notice])
     scale = LiteralScale.fit(graph, config.data.normalize)
     literals = scale.literals(graph.values, graph.observed)
+    if config.model.name in READS_FACTS:
+        literals = dataclasses.replace(literals, facts=jnp.asarray(graph.train, jnp.int32))
     train = config.train
     batches = TrainBatches(
         graph,

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int, Key
 from numcoke_jax import prng
 from numcoke_jax.batches import Batch
 from numcoke_jax.losses.objective import Objective
+from numcoke_jax.models.batch_norm import with_statistics
 from numcoke_jax.models.interface import KnowledgeModel
 from numcoke_jax.models.numeric_embedding import Literals
 
@@ -79,14 +80,14 @@ def train_step(
     Returns the new state and the total loss of this batch, before the update.
     """
     key = prng.step_key(state.key, state.step)
-    gradient = jax.value_and_grad(objective.losses, has_aux=True)
-    (total, terms), gradients = gradient(state.params, batch, literals, model=model, key=key)
+    gradient = jax.value_and_grad(objective.losses_and_statistics, has_aux=True)
+    (total, (terms, statistics)), gradients = gradient(state.params, batch, literals, model=model, key=key)
     updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
     watched = {"total": total, "gradient": optax.tree.norm(gradients)}
     parts = _nonfinite_parts(watched | {name: summed for name, (summed, _) in terms.items()})
     state = state.replace(
         step=state.step + 1,
-        params=optax.apply_updates(state.params, updates),
+        params=with_statistics(optax.apply_updates(state.params, updates), statistics),
         opt_state=opt_state,
         losses=_add_losses(state.losses, terms, parts, state.step),
     )

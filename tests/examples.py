@@ -70,15 +70,27 @@ def config_with(**changes: Any) -> ConfigDict:
 
 
 def literals(sizes: GraphSizes = SIZES) -> Literals:
-    """Every field has an observed and a missing cell."""
+    """Every field has an observed and a missing cell; some facts, each once, one from an entity to itself."""
     observed = np.ones((sizes.entities, sizes.fields), bool)
     for field in range(sizes.fields):
         observed[field % sizes.entities, field] = observed[-1, field] = False
     values = jnp.where(observed, normal(sizes.entities, sizes.fields, seed=1), 0.0)
     positions = np.random.default_rng(2).random(values.shape)
     return Literals(
-        values=values, observed=jnp.asarray(observed), positions=jnp.asarray(positions, values.dtype)
+        values=values,
+        observed=jnp.asarray(observed),
+        positions=jnp.asarray(positions, values.dtype),
+        facts=facts(sizes),
     )
+
+
+def facts(sizes: GraphSizes = SIZES) -> jax.Array:
+    """Training facts without repetition, int32 [n, 3]; an entity is linked to itself."""
+    rng = np.random.default_rng(3)
+    ends = rng.integers(0, sizes.entities, (2 * sizes.entities, 2))
+    relations = rng.integers(0, sizes.relations, 2 * sizes.entities)
+    rows = np.concatenate([np.stack([ends[:, 0], relations, ends[:, 1]], axis=1), [[0, 0, 0]]])
+    return jnp.asarray(np.unique(rows, axis=0), jnp.int32)
 
 
 def batch() -> Batch:
@@ -104,4 +116,7 @@ def model_and_parameters(config: ConfigDict, sizes: GraphSizes = SIZES) -> tuple
     if "numeric_order" in parameters:  # of ordinary size after its factor, or the softmax is all or nothing
         term = parameters["numeric_order"]
         term["field_weight"] = term["field_weight"] / NumericOrder.sharpness
+    for norm in parameters.values():  # of batch normalisation: a variance is positive
+        if isinstance(norm, dict) and "running_variance" in norm:
+            norm["running_variance"] = jnp.abs(norm["running_variance"]) + 0.5
     return model, parameters

@@ -14,7 +14,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax import command_line, config_files
 from numcoke_jax.command_line import default_workdir, parse_command_line
-from numcoke_jax.config_checks import RULES
+from numcoke_jax.config_checks import MODEL_NAMES, RULES
 from numcoke_jax.errors import UserError
 from numcoke_jax.main import main
 
@@ -104,7 +104,7 @@ WRONG_OVERRIDES = [
     ("seed=4294967296", "seed=4294967296 is out of range: needs an integer >= 0 and <= 4294967295"),
     (
         "model.name=a\nb\x1b[31m",
-        "model.name=a\\nb\\x1b[31m is not a choice: needs one of numcoke, rakge, literale, transe",
+        "model.name=a\\nb\\x1b[31m is not a choice: needs one of " + ", ".join(MODEL_NAMES),
     ),
 ]
 

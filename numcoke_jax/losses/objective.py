@@ -13,10 +13,11 @@ from numcoke_jax.batches import Batch
 from numcoke_jax.losses.binary_cross_entropy import binary_cross_entropy, label_weights, smoothed_targets
 from numcoke_jax.losses.contrastive import ContrastiveSettings, ordinal_contrastive_loss
 from numcoke_jax.losses.rakge_contrastive import rakge_contrastive_loss
+from numcoke_jax.losses.view_contrastive import view_contrastive_loss
 from numcoke_jax.models.interface import KnowledgeModel
 from numcoke_jax.models.numeric_embedding import Literals
 
-STREAMS_OF_MODELS = ("gating_noise", "dropout", "entity_dropout")
+STREAMS_OF_MODELS = ("gating_noise", "dropout", "entity_dropout", "view_noise")
 
 SumAndCount = tuple[Float[Array, ""], Float[Array, ""]]
 # (encoded, logits, batch, *, key) -> sum and count over the pairs that have a contrastive loss
@@ -48,9 +49,22 @@ class Objective:
         contrastive loss over the pairs that have positives and negatives; a term with nothing to average
         is 0.  `key` is the step's key.
         """
+        total, (terms, _) = self.losses_and_statistics(params, batch, literals, model=model, key=key)
+        return total, terms
+
+    def losses_and_statistics(
+        self, params: Any, batch: Batch, literals: Literals, *, model: KnowledgeModel, key: Key[Array, ""]
+    ) -> tuple[Float[Array, ""], tuple[dict[str, SumAndCount], Any]]:
+        """The same, and the running statistics that a step writes into `params` (`batch_norm.py`)."""
         streams = {name: prng.stream(key, name) for name in STREAMS_OF_MODELS}
-        logits, encoded = model.apply(
-            {"params": params}, batch.relations, batch.heads, literals, train=True, rngs=streams
+        (logits, encoded), written = model.apply(
+            {"params": params},
+            batch.relations,
+            batch.heads,
+            literals,
+            train=True,
+            rngs=streams,
+            mutable=["statistics"],
         )
         targets = smoothed_targets(batch.labels, self.label_smoothing)
         weights = label_weights(batch.labels, batch.negatives, self.unknown_weight)
@@ -59,7 +73,7 @@ class Objective:
         if self.contrastive is not None:
             terms["contrastive"] = self.contrastive(encoded, logits, batch, key=key)
             total = total + self.contrastive_weight * _mean(*terms["contrastive"])
-        return total, terms
+        return total, (terms, written.get("statistics", {}))
 
 
 def create_objective(config: ConfigDict) -> Objective:
@@ -97,10 +111,34 @@ def _rakge_term(config: ConfigDict) -> ContrastiveTerm:
     return term
 
 
+def _view_term(config: ConfigDict) -> ContrastiveTerm:
+    temperature = config.okcl.temperature
+
+    def term(encoded: Any, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
+        del logits, key  # the noise is drawn in the model
+        return view_contrastive_loss(encoded.noisy, batch, temperature=temperature)
+
+    return term
+
+
+def _value_term(config: ConfigDict) -> ContrastiveTerm:
+    del config  # the weight is the objective's
+
+    def term(encoded: Any, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
+        del batch, key
+        if encoded.squared_error is None:  # a graph without fields
+            return jnp.zeros((), logits.dtype), jnp.zeros((), logits.dtype)
+        return encoded.squared_error, encoded.predictions
+
+    return term
+
+
 # The contrastive term of the models that have one; its weight is `okcl.weight`.
 CONTRASTIVE_TERMS: dict[str, Callable[[ConfigDict], ContrastiveTerm]] = {
     "numcoke": _ordinal_term,
     "rakge": _rakge_term,
+    "simgcl": _view_term,
+    "mtkgnn": _value_term,  # not contrastive, but the second loss of that model all the same
 }
 
 

@@ -4,7 +4,22 @@ from collections.abc import Callable
 
 from ml_collections import ConfigDict
 
-from numcoke_jax.models import literale, numcoke, rakge, transe
+from numcoke_jax.models import (
+    atth,
+    conve,
+    hake,
+    kbln,
+    literale,
+    mtkgnn,
+    murp,
+    nrn,
+    numcoke,
+    rakge,
+    rgcn,
+    simgcl,
+    transe,
+    tucker,
+)
 from numcoke_jax.models.interface import GraphSizes, KnowledgeModel
 
 MODELS: dict[str, Callable[[ConfigDict, GraphSizes], KnowledgeModel]] = {
@@ -12,7 +27,18 @@ MODELS: dict[str, Callable[[ConfigDict, GraphSizes], KnowledgeModel]] = {
     "rakge": rakge.from_config,
     "literale": literale.from_config,
     "transe": transe.from_config,
+    "conve": conve.from_config,
+    "tucker": tucker.from_config,
+    "hake": hake.from_config,
+    "atth": atth.from_config,
+    "murp": murp.from_config,
+    "rgcn": rgcn.from_config,
+    "kbln": kbln.from_config,
+    "mtkgnn": mtkgnn.from_config,
+    "nrn": nrn.from_config,
+    "simgcl": simgcl.from_config,
 }
+READS_FACTS = ("rgcn", "kbln", "simgcl")  # models that need `Literals.facts`
 
 
 def create_model(config: ConfigDict, sizes: GraphSizes) -> KnowledgeModel:

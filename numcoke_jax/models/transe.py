@@ -1,4 +1,4 @@
-"""TransE in 1-vs-all form, without any numbers: the baseline that shows what the facts alone give.
+"""TransE in 1-vs-all form; without numbers it is the baseline that shows what the facts alone give.
 
 Source: Bordes et al., "Translating Embeddings for Modeling Multi-relational Data", NeurIPS 2013, in the form
 in which the public code of RAKGE (KDD 2023) compares with it: margin 9, L1, embeddings d, dropout 0.7 on the
@@ -9,6 +9,8 @@ entity table, binary cross-entropy over all entities instead of sampled negative
 
 That code also subtracts one learned vector from every entity before the dropout.  Such differences are a
 table no less free than the one here, and undropped the vector cancels in e_h + r - e_t: it is left out.
+
+With `model.attributes` "concat" the values are joined to e_i first (`entity_table.py`).
 """
 
 import flax.linen as nn
@@ -16,6 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
+from numcoke_jax.models.entity_table import ConcatenatedAttributes
 from numcoke_jax.models.interface import GraphSizes
 from numcoke_jax.models.numeric_embedding import Literals
 from numcoke_jax.models.score import EncodedEntities, TranslationOrderScore
@@ -25,8 +28,9 @@ class TransE(nn.Module):
     """Scores heads against one table of N vectors, the same under every relation.
 
     Attributes:
-      sizes: N and R; the fields are not looked at.
+      sizes: N, R and M.
       dim: d.
+      attributes: "concat" joins the values to the embeddings, "none" leaves them out.
       dropout: share of the entity table's entries dropped in training; heads and tails share the mask.
       score_term: the translation term; without order term and without dropout of its own.
     """
@@ -35,11 +39,14 @@ class TransE(nn.Module):
     dim: int
     dropout: float
     score_term: TranslationOrderScore
+    attributes: str = "none"
 
     def setup(self) -> None:
         vectors = nn.initializers.xavier_normal()
         self.entity_embedding = self.param("entity_embedding", vectors, (self.sizes.entities, self.dim))
         self.relation_embedding = self.param("relation_embedding", vectors, (self.sizes.relations, self.dim))
+        if self.attributes == "concat" and self.sizes.fields:
+            self.attributes_joined = ConcatenatedAttributes()
         self.table_dropout = nn.Dropout(self.dropout, rng_collection="dropout")
 
     def __call__(
@@ -51,8 +58,10 @@ class TransE(nn.Module):
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> EncodedEntities:
         """The entity table, dropped in training, once a relation slot."""
-        del literals  # part of the interface only
-        entities = self.table_dropout(self.entity_embedding, deterministic=not train)
+        entities = self.entity_embedding
+        if self.attributes == "concat" and self.sizes.fields:
+            entities = self.attributes_joined(entities, literals)
+        entities = self.table_dropout(entities, deterministic=not train)
         return EncodedEntities(
             entities=jnp.broadcast_to(entities, (relations.shape[0], *entities.shape)),
             relations=self.relation_embedding[relations],
@@ -67,7 +76,7 @@ class TransE(nn.Module):
 
 
 def from_config(config: ConfigDict, sizes: GraphSizes) -> TransE:
-    """The model of `model.dim` and `score.{norm,margin,dropout}`; no other key of a model has an effect."""
+    """The model of `model.{dim,attributes}` and `score.{norm,margin,dropout}`; no other key has an effect."""
     return TransE(
         sizes=sizes,
         dim=config.model.dim,
@@ -80,4 +89,5 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> TransE:
             order="none",
             dropout=0.0,
         ),
+        attributes=config.model.attributes,
     )
