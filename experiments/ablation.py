@@ -1,0 +1,62 @@
+r"""The paper's ablations (its Table 3): each part of the model taken away, and each part added alone.
+
+    python -m experiments.ablation --data=DIR --seeds=0,1,2
+
+MoE: one expert instead of several.  KA: both weights of the joint query 0.  OS: random instead of top-k
+samples in the contrastive loss.  "without MoE" is the full model less that part, "only MoE" the model
+with none of the three plus that part.  The config is the paper's model, every extension off.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments import figures, sweep
+from experiments.sweep import Setting
+
+OFF: dict[str, dict[str, Any]] = {
+    "MoE": {"experts.count": 1},
+    "KA": {"attention.use_query": False},
+    "OS": {"okcl.sampling": "random"},
+}
+
+
+def settings(_: Any = None) -> list[Setting]:
+    """All parts, each one removed, none, each one alone."""
+    everything_off = {key: value for part in OFF.values() for key, value in part.items()}
+    alone = {
+        part: {key: value for key, value in everything_off.items() if key not in off}
+        for part, off in OFF.items()
+    }
+    return [
+        Setting("full model"),
+        *(Setting(f"without {part}", off) for part, off in OFF.items()),
+        Setting("none of the three", everything_off),
+        *(Setting(f"only {part}", values) for part, values in alone.items()),
+    ]
+
+
+def draw(rows: list[dict[str, Any]], path: Path) -> None:
+    """Test MRR of the settings; what is removed left, what is added right."""
+    figure, panels = figures.new_figure(9.0, 3.4, panels=2, columns=2)
+    by_label = {row["label"]: row for row in rows}
+    removed = ["full model", *(f"without {part}" for part in OFF)]
+    added = ["none of the three", *(f"only {part}" for part in OFF), "full model"]
+    lowest = min(row["mrr"]["mean"] - (row["mrr"]["std"] or 0.0) for row in rows)
+    for panel, labels, title in zip(panels, (removed, added), ("one removed", "one added"), strict=True):
+        short = [label.replace(" ", "\n", 1) for label in labels]
+        figures.bars(panel, short, {"MRR": [sweep.point(by_label[label], "mrr") for label in labels]})
+        panel.set_title(title, fontsize=10)
+        panel.set_ylabel("test MRR, filtered, tails", fontsize=9)
+        panel.set_ylim(max(0.0, lowest - 0.1), min(1.02, max(row["mrr"]["mean"] for row in rows) + 0.06))
+    figures.save(figure, path)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command; returns the exit code."""
+    parser = sweep.parser_of("ablation", __doc__, config="configs/credit.py:paper")
+    return sweep.run_experiment("ablation", settings, draw, parser, arguments)
+
+
+if __name__ == "__main__":
+    sweep.main_of(main)

@@ -1,0 +1,146 @@
+r"""Which fields a trained model attends to: entities x fields, NumCoKE beside RAKGE (the paper's heat map).
+
+    python -m experiments.attention_heatmap --numcoke=runs/credit-paper-seed0 \
+        --rakge=runs/credit-rakge-seed0 --relation=limit_comp --entities=20 --out=runs/attention_heatmap
+
+Weights are means over the attention heads of the best checkpoints.  The first entities of the test facts
+of the relation are shown; the JSON has the weights and, for all entities, how far they are from attending
+to every field equally: 1 - entropy / log M, 0 for equal weights, 1 for one field alone.
+"""
+
+import argparse
+import functools
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from experiments import figures, sweep
+from numcoke_jax.commands import OneLineParser, run_command
+from numcoke_jax.config_checks import did_you_mean, printable
+from numcoke_jax.console import Console
+from numcoke_jax.errors import UserError
+from numcoke_jax.models.numcoke import NumCoKE
+from numcoke_jax.models.numeric_embedding import value_coefficients
+from numcoke_jax.models.rakge import RAKGE
+from numcoke_jax.report import write_json_atomically
+from numcoke_jax.trained import Trained, load_trained
+
+
+def attention_weights(trained: Trained, relation: int) -> np.ndarray:
+    """Float64 [N, M]: weights of the fields of every entity under a relation, mean over the heads.
+
+    Raises:
+      UserError: the run's model attends to no fields.
+    """
+    run = trained.run
+    model: Any = run.programs.model
+    if not isinstance(model, NumCoKE | RAKGE) or not run.graph.num_fields:
+        raise UserError(
+            f"model.name={run.config.model.name} on {run.graph.num_fields} fields has no attention to show"
+        )
+    bound = model.bind({"params": trained.params})
+    relations = jnp.asarray([relation], jnp.int32)
+    vectors = bound.relation_embedding[relations]
+    if isinstance(model, RAKGE):
+        values = jnp.where(run.literals.observed, run.literals.values, 0.0)
+        weights = bound.attention(vectors, values, bound.numeric())[1]
+    else:
+        entities = bound.experts(bound.entity_embedding, relations, train=False)
+        weights = bound.attention(entities, vectors, value_coefficients(run.literals), bound.numeric())[1]
+    return np.asarray(weights[0], np.float64).mean(1)
+
+
+def selectivity(weights: np.ndarray) -> float:
+    """Mean over the entities of 1 - entropy / log M; 0 where there is one field."""
+    if weights.shape[1] < 2:
+        return 0.0
+    entropy = -np.sum(weights * np.log(np.maximum(weights, 1e-300)), axis=1)
+    return float(np.mean(1.0 - entropy / math.log(weights.shape[1])))
+
+
+def shown_entities(trained: Trained, relation: int, count: int) -> list[int]:
+    """Heads and tails of the relation's test facts in their order, each once, at most `count`."""
+    facts = trained.run.graph.test
+    ends = facts[facts[:, 1] == relation][:, [0, 2]].ravel().tolist()
+    return list(dict.fromkeys(ends))[:count]
+
+
+def draw(maps: dict[str, np.ndarray], rows: Sequence[str], columns: Sequence[str], path: Path) -> None:
+    """A panel a model; dark is a large weight, the scale is common."""
+    height = 1.6 + 0.16 * len(rows)
+    figure, panels = figures.new_figure(
+        1.8 + 0.28 * len(columns) * len(maps), height, panels=len(maps), columns=len(maps)
+    )
+    highest = max(float(weights.max()) for weights in maps.values())
+    for panel, (title, weights) in zip(panels, maps.items(), strict=True):
+        image = panel.imshow(weights, cmap="Blues", vmin=0.0, vmax=highest, aspect="auto")
+        panel.set_title(title, fontsize=10)
+        panel.set_xticks(range(len(columns)), columns, rotation=90, fontsize=6)
+        panel.set_yticks(range(len(rows)), rows if panel is panels[0] else [""] * len(rows), fontsize=6)
+    figure.colorbar(image, ax=panels, label="attention weight", shrink=0.8)
+    figures.save(figure, path)
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = OneLineParser(
+        prog="python -m experiments.attention_heatmap",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--numcoke", required=True, type=Path, help="workdir of a finished run of numcoke")
+    parser.add_argument("--rakge", required=True, type=Path, help="workdir of rakge on the same data")
+    parser.add_argument("--relation", default="", help="name (default: the first with test facts)")
+    parser.add_argument("--entities", type=int, default=20, help="rows (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=Path("runs/attention_heatmap"))
+    return parser.parse_args(arguments)
+
+
+def _relation(trained: Trained, name: str) -> int:
+    names = trained.run.graph.vocabulary.relations
+    if not name:
+        return int(trained.run.graph.test[0, 1])
+    if name not in names:
+        raise UserError(f"--relation={printable(name)} is not in the graph{did_you_mean(name, names)}")
+    return names.index(name)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    options = _options(arguments)
+    if options.entities < 1:
+        raise UserError(f"--entities={options.entities} is out of range: needs an integer >= 1")
+    warn = Console().warn
+    runs = {"RAKGE": load_trained(options.rakge, warn), "NumCoKE": load_trained(options.numcoke, warn)}
+    vocabularies = [trained.run.graph.vocabulary for trained in runs.values()]
+    if vocabularies[0] != vocabularies[1]:
+        raise UserError(f"{options.numcoke} and {options.rakge} were trained on different graphs")
+    relation = _relation(runs["NumCoKE"], options.relation)
+    shown = shown_entities(runs["NumCoKE"], relation, options.entities)
+    weights = {name: attention_weights(trained, relation) for name, trained in runs.items()}
+    rows = [vocabularies[0].entities[entity] for entity in shown]
+    options.out.mkdir(parents=True, exist_ok=True)
+    result: dict[str, Any] = {
+        "relation": vocabularies[0].relations[relation],
+        "entities": rows,
+        "fields": list(vocabularies[0].fields),
+    }
+    for name, of_model in weights.items():
+        result[name] = {"selectivity": selectivity(of_model), "weights": of_model[shown].tolist()}
+        print(f"{name}: selectivity {result[name]['selectivity']:.4f}")
+    write_json_atomically(options.out / "attention_heatmap.json", result)
+    maps = {name: of_model[shown] for name, of_model in weights.items()}
+    draw(maps, rows, vocabularies[0].fields, options.out / "attention_heatmap.png")
+    return 0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command; returns the exit code."""
+    return run_command(functools.partial(_run, arguments))
+
+
+if __name__ == "__main__":
+    sweep.main_of(main)

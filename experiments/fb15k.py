@@ -1,0 +1,41 @@
+r"""FB15k-237 with the numbers of its entities: models side by side on a graph that is no order.
+
+    python -m experiments.fb15k --presets=transe,literale,rakge,paper --seeds=0,1,2
+
+All 237 relations, validation and test facts as released.  A GPU is advised; --epochs=N ends every run there.
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from experiments import figures, sweep
+from experiments.sweep import Setting
+
+
+def settings(options: argparse.Namespace) -> list[Setting]:
+    """One a preset, on the data of the config."""
+    return [Setting(preset, config=f"{options.config}:{preset}") for preset in options.presets.split(",")]
+
+
+def draw(rows: list[dict[str, Any]], path: Path) -> None:
+    """MRR, Hits@1 and Hits@10 of the models."""
+    figure, (panel,) = figures.new_figure(1.6 + 1.5 * len(rows), 3.4)
+    names = {"mrr": "MRR", "hits@1": "Hits@1", "hits@10": "Hits@10"}
+    series = {name: [sweep.point(row, metric) for row in rows] for metric, name in names.items()}
+    figures.bars(panel, [row["label"] for row in rows], series)
+    panel.set_ylabel("test, filtered, tails", fontsize=9)
+    panel.legend(fontsize=8, frameon=False)
+    figures.save(figure, path)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command; returns the exit code."""
+    parser = sweep.parser_of("fb15k", __doc__, config="configs/fb15k_237.py")
+    parser.add_argument("--presets", default="transe,literale,rakge,paper", help="(default: %(default)s)")
+    return sweep.run_experiment("fb15k", settings, draw, parser, arguments)
+
+
+if __name__ == "__main__":
+    sweep.main_of(main)

@@ -1,0 +1,97 @@
+"""How figures of the experiments look: opaque white, so that they read the same in print and on a dark page.
+
+Series differ in colour, in marker or hatch, and in lightness, so they are told apart without colour too.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+COLOURS = ("#1b4f8a", "#d9822b", "#3f9a78", "#a23b72", "#6b6b6b", "#c9b037")  # dark to light, blue to ochre
+MARKERS = ("o", "s", "^", "D", "v", "P")
+HATCHES = ("", "//", "..", "xx", "\\\\", "++")
+RESOLUTION = 150  # dots an inch
+
+
+def new_figure(width: float, height: float, panels: int = 1, columns: int = 1) -> tuple[Any, list[Any]]:
+    """A figure of the given inches and its axes, one a panel, `columns` in a row."""
+    import matplotlib
+
+    matplotlib.use("Agg")  # no display is needed
+    import matplotlib.pyplot as plt
+
+    rows = -(-panels // columns)
+    figure, axes = plt.subplots(
+        rows, columns, figsize=(width, height), layout="constrained", squeeze=False, facecolor="white"
+    )
+    flat = list(axes.flat)
+    for empty in flat[panels:]:
+        empty.set_axis_off()
+    for panel in flat[:panels]:
+        panel.set_facecolor("white")
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.tick_params(labelsize=8)
+    return figure, flat[:panels]
+
+
+def save(figure: Any, path: Path) -> None:
+    """Writes the figure under another name and renames it, and frees it."""
+    import matplotlib.pyplot as plt
+
+    temporary = path.with_name(f".{path.stem}.part.png")
+    figure.savefig(temporary, dpi=RESOLUTION, facecolor="white")
+    temporary.replace(path)
+    plt.close(figure)
+
+
+def bars(
+    panel: Any,
+    groups: Sequence[str],
+    series: dict[str, Sequence[tuple[float | None, float | None]]],
+    *,
+    horizontal: bool = False,
+) -> None:
+    """Bars of (mean, deviation) with the mean written on; a series a colour and hatch, None leaves a gap."""
+    width = 0.8 / len(series)
+    for place, (label, numbers) in enumerate(series.items()):
+        shift = (place - (len(series) - 1) / 2) * width
+        positions = [number + shift for number in range(len(groups))]
+        sizes = [mean or 0.0 for mean, _ in numbers]
+        errors = [deviation or 0.0 for _, deviation in numbers]
+        look = {
+            "label": label,
+            "color": COLOURS[place % 6],
+            "hatch": HATCHES[place % 6],
+            "edgecolor": "white",
+        }
+        draw, error = (panel.barh, "xerr") if horizontal else (panel.bar, "yerr")
+        shown = draw(positions, sizes, width * 0.92, **{error: errors}, capsize=2, **look)
+        texts = ["" if mean is None else f"{mean:.3f}" for mean, _ in numbers]
+        panel.bar_label(shown, texts, padding=3, fontsize=7)
+    ticks, labels = range(len(groups)), list(groups)
+    if horizontal:
+        panel.set_yticks(ticks, labels)
+        panel.invert_yaxis()
+    else:
+        panel.set_xticks(ticks, labels)
+
+
+def lines(
+    panel: Any, places: Sequence[Any], series: dict[str, Sequence[tuple[float | None, float | None]]]
+) -> None:
+    """Lines of (mean, deviation) over places, which are evenly spaced and labelled as given."""
+    for number, (label, points) in enumerate(series.items()):
+        known = [(place, *point) for place, point in enumerate(points) if point[0] is not None]
+        panel.errorbar(
+            [place for place, _, _ in known],
+            [mean for _, mean, _ in known],
+            yerr=[deviation or 0.0 for _, _, deviation in known],
+            label=label,
+            color=COLOURS[number % 6],
+            marker=MARKERS[number % 6],
+            linewidth=1.6,
+            capsize=2,
+        )
+    panel.set_xticks(range(len(places)), [str(place) for place in places])
+    panel.grid(axis="y", color="#dddddd", linewidth=0.6)
+    panel.set_axisbelow(True)

@@ -1,0 +1,219 @@
+"""What the experiments that change some keys of one config share: runs by setting and seed, means, files.
+
+A setting is a label and the keys that it changes.  Every (setting, seed) is one run in a workdir of its
+own under --out; finished runs are read, stopped ones go on, so the same command after a stop ends where
+it would have.
+"""
+
+import argparse
+import dataclasses
+import functools
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import rich.console
+from rich.table import Table
+
+from experiments.rounds import round_command, run_round
+from experiments.seeds import check_same_data, summary
+from numcoke_jax.command_line import Command
+from numcoke_jax.commands import OneLineParser, run_command
+from numcoke_jax.config_checks import RULES
+from numcoke_jax.console import METRIC_TITLES
+from numcoke_jax.errors import UserError
+from numcoke_jax.report import write_json_atomically
+
+LONGEST_RUN = RULES["train.epochs"].high
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """One row of an experiment.
+
+    Attributes:
+      label: what tables and figures call it.
+      values: config keys, such as "experts.count", and the values that it gives them.
+      config: config file with or without a preset, in place of the experiment's.
+    """
+
+    label: str
+    values: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    config: str = ""
+
+
+def parser_of(name: str, description: str, *, config: str, seeds: str = "0,1,2") -> argparse.ArgumentParser:
+    """The arguments that all experiments take; the defaults are the experiment's."""
+    parser = OneLineParser(
+        prog=f"python -m experiments.{name}",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="Further --config.KEY=VALUE flags are given to every run.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--config", default=config, help="config file:preset (default: %(default)s)")
+    parser.add_argument("--data", default="", help="folder in text layout; else the config's table")
+    parser.add_argument("--seeds", default=seeds, help="(default: %(default)s)")
+    parser.add_argument(
+        "--epochs", type=int, default=0, help="at most so many a run; 0: as the config has it"
+    )
+    parser.add_argument("--out", type=Path, default=Path("runs") / name, help="(default: %(default)s)")
+    return parser
+
+
+def seeds_of(text: str) -> list[int]:
+    """The seeds of "0,1,2".
+
+    Raises:
+      UserError: something else than distinct integers from 0.
+    """
+    parts = text.split(",")
+    if not all(re.fullmatch(r"\d{1,10}", part) for part in parts) or len(set(parts)) < len(parts):
+        raise UserError(f"--seeds={text} must be different integers joined by commas, such as 0,1,2")
+    return [int(part) for part in parts]
+
+
+def command_of(
+    config: str,
+    values: Mapping[str, Any],
+    workdir: Path,
+    *,
+    data: str = "",
+    seed: int = 0,
+    epochs: int = 0,
+    extra: Sequence[str] = (),
+) -> Command:
+    """One run.  `epochs` caps what the config asks for: the budget of a run, the same on every machine.
+
+    Raises:
+      UserError: a wrong key or value.
+    """
+    if not 0 <= epochs <= LONGEST_RUN:
+        raise UserError(f"--epochs={epochs} is out of range: needs an integer >= 0 and <= {LONGEST_RUN:.0f}")
+    flags = [
+        f"--config={config}",
+        *([f"--config.data.path={data}"] if data else []),
+        *extra,
+        *(f"--config.{key}={_written(value)}" for key, value in values.items()),
+        f"--config.seed={seed}",
+        f"--workdir={workdir}",
+    ]
+    command = round_command(flags)
+    if epochs and epochs < command.config.train.epochs:
+        every = min(command.config.train.eval_every_epochs, epochs)
+        capped = [f"--config.train.epochs={epochs}", f"--config.train.eval_every_epochs={every}"]
+        command = round_command([*flags, *capped])
+    return command
+
+
+def _written(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def folder_name(label: str) -> str:
+    """The label as the name of a folder."""
+    return re.sub(r"[^A-Za-z0-9.]+", "_", label).strip("_")
+
+
+def run_settings(
+    settings: Sequence[Setting], options: argparse.Namespace, extra: Sequence[str]
+) -> dict[str, list[dict[str, Any]]]:
+    """The reports of every setting, one a seed; all flags are checked before the first run starts.
+
+    Raises:
+      UserError: a wrong flag; two runs on different data.
+    """
+    seeds = seeds_of(options.seeds)
+    commands = {
+        (setting.label, seed): command_of(
+            setting.config or options.config,
+            setting.values,
+            options.out / f"{folder_name(setting.label)}-seed{seed}",
+            data=options.data,
+            seed=seed,
+            epochs=options.epochs,
+            extra=extra,
+        )
+        for setting in settings
+        for seed in seeds
+    }
+    reports: dict[str, list[dict[str, Any]]] = {setting.label: [] for setting in settings}
+    for (label, seed), command in commands.items():
+        reports[label].append(run_round(command))
+        print(f"{label}, seed {seed}: test MRR {reports[label][-1]['test']['mrr']:.4f}", flush=True)
+    for of_setting in reports.values():
+        check_same_data(of_setting)
+    return reports
+
+
+def rows_of(reports: Mapping[str, Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """A row a setting: label, seeds, epochs of the best checkpoints, and the test metrics as mean and std."""
+    return [
+        {
+            "label": label,
+            "seeds": [report["seed"] for report in of_setting],
+            "best_epochs": [report["best_epoch"] for report in of_setting],
+            **summary(of_setting)["test"],
+        }
+        for label, of_setting in reports.items()
+    ]
+
+
+def point(row: Mapping[str, Any], metric: str) -> tuple[float | None, float | None]:
+    """Mean and deviation of a metric, as figures take them."""
+    return row[metric]["mean"], row[metric]["std"]
+
+
+def cell(metric: Mapping[str, float | None], digits: int = 3) -> str:
+    """0.123 ± 0.004, without deviation for one seed."""
+    mean, deviation = metric["mean"], metric["std"]
+    if mean is None:
+        return "-"
+    return f"{mean:.{digits}f}" if deviation is None else f"{mean:.{digits}f} ± {deviation:.{digits}f}"
+
+
+def show(rows: Sequence[Mapping[str, Any]], title: str) -> None:
+    """Print the rows: mean ± standard deviation of the test metrics."""
+    table = Table(title=title, caption="test, filtered, tails; mean ± standard deviation over the seeds")
+    table.add_column("setting")
+    for name in METRIC_TITLES.values():
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(row["label"], *(cell(row[metric]) for metric in METRIC_TITLES))
+    rich.console.Console(markup=False, highlight=False).print(table)
+
+
+def run_experiment(
+    name: str,
+    settings: Callable[[argparse.Namespace], Sequence[Setting]],
+    draw: Callable[[list[dict[str, Any]], Path], None],
+    parser: argparse.ArgumentParser,
+    arguments: Sequence[str],
+) -> int:
+    """Runs what is missing, prints the table, writes NAME.json and NAME.png; returns the exit code.
+
+    Args:
+      name: of the files.
+      settings: the settings for the parsed options.
+      draw: (rows, path) -> the figure.
+      parser: of the options.
+      arguments: of the command line.
+    """
+
+    def run() -> int:
+        options, extra = parser.parse_known_args(arguments)
+        rows = rows_of(run_settings(settings(options), options, extra))
+        show(rows, f"{name}: {options.data or options.config}")
+        write_json_atomically(options.out / f"{name}.json", rows)
+        draw(rows, options.out / f"{name}.png")
+        print(f"{options.out / name}.json and .png have the same numbers")
+        return 0
+
+    return run_command(run, "interrupted; the same command goes on")
+
+
+def main_of(run: Callable[[Sequence[str]], int]) -> None:
+    """What stands at the end of each experiment's file."""
+    sys.exit(functools.partial(run, sys.argv[1:])())

@@ -1,0 +1,327 @@
+r"""The paper's Table 2: models x data sets x seeds, every model under the same protocol, with a control.
+
+    python -m experiments.table2 --data=configs/credit.py@DIR,configs/spotify.py@DIR --seeds=0,1,2
+    python -m experiments.table2 --quick
+
+A data set is a config file, with @DIR the folder in text layout in place of the config's table.  The
+columns are the paper's: Hits@1, Hits@3, Hits@10, MR, MRR, filtered, tails, mean ± standard deviation over
+the seeds.  The improvement is that of the best NumCoKE over the best other model.  The gap is the MRR on
+true values minus that on shuffled ones (--values=true leaves the control out): without a gap a model does
+not reason with numbers.
+
+Every run has a workdir of its own under --out.  Finished runs are read and stopped ones go on, so the
+same command after a kill ends where it would have.  --epochs=N caps what each preset asks for: one budget
+for all models. --authors names data sets (us_cities, spotify, credit) whose folders are the authors' own;
+only beside these the paper's printed figures are shown.  --quick: the cars table, which comes with a
+package, small models, one seed.
+"""
+
+import argparse
+import csv
+import dataclasses
+import functools
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import rich.console
+from rich.table import Table
+
+from experiments import figures, sweep
+from experiments.paper_table2 import DATA_SETS, LOWER_IS_BETTER, METRICS, MODELS, PRINTED
+from experiments.rounds import run_round
+from experiments.seeds import check_same_data, summary
+from numcoke_jax.command_line import Command
+from numcoke_jax.commands import OneLineParser, run_command
+from numcoke_jax.config_checks import did_you_mean, printable
+from numcoke_jax.console import METRIC_TITLES
+from numcoke_jax.data.controls import CONTROLS
+from numcoke_jax.errors import UserError
+from numcoke_jax.report import write_bytes_atomically, write_json_atomically
+
+QUICK = {"model.dim": 36, "model.attribute_dim": 40, "query.filters": 8}
+QUICK_EPOCHS = 40
+
+Key = tuple[str, str, str]  # data set, model, values
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSet:
+    """A column group: its name, its config file and the folder in place of the config's table, if any."""
+
+    name: str
+    config: str
+    folder: str
+
+
+def data_sets_of(text: str) -> list[DataSet]:
+    """The data sets of "configs/credit.py@DIR,configs/spotify.py".
+
+    Raises:
+      UserError: two of the same name, or none.
+    """
+    found = []
+    for part in text.split(","):
+        config, _, folder = part.partition("@")
+        if not config:
+            raise UserError(
+                f"--data={printable(text)} must be config files joined by commas, such as "
+                "configs/credit.py or configs/credit.py@DIR"
+            )
+        found.append(DataSet(Path(folder).name or Path(config).stem, config, folder))
+    names = [data.name for data in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"--data has two data sets of the name {name}: rename a folder")
+    return found
+
+
+def commands_of(
+    options: argparse.Namespace, data_sets: Sequence[DataSet], extra: Sequence[str]
+) -> dict[tuple[Key, int], Command]:
+    """The command of every run, data set by data set; all flags are checked before the first one starts.
+
+    Raises:
+      UserError: an unknown model or control, or a wrong flag.
+    """
+    models, controls = options.models.split(","), options.values.split(",")
+    for flag, names, known in (("models", models, MODELS), ("values", controls, CONTROLS)):
+        for name in names:
+            if name not in known:
+                hint = did_you_mean(name, known) or f"; needs some of {','.join(known)}"
+                raise UserError(f"--{flag}={printable(name)} is not one{hint}")
+    commands = {}
+    for data in data_sets:
+        for model in models:
+            for control in controls:
+                for seed in sweep.seeds_of(options.seeds):
+                    row = MODELS[model]
+                    values = {**(QUICK if options.quick else {}), **row.values, "data.control": control}
+                    commands[(data.name, model, control), seed] = sweep.command_of(
+                        f"{data.config}:{row.preset}",
+                        values,
+                        options.out / data.name / f"{model}-{control}-seed{seed}",
+                        data=data.folder,
+                        seed=seed,
+                        epochs=options.epochs,
+                        extra=extra,
+                    )
+    return commands
+
+
+def rows_of(reports: dict[Key, list[dict[str, Any]]], authors: Sequence[str]) -> list[dict[str, Any]]:
+    """A row a data set and model: test metrics, the gap to shuffled values, the paper's figures or None."""
+    rows = []
+    for (data, model, control), of_key in reports.items():
+        if control != "true":
+            continue
+        test = summary(of_key)["test"]
+        control_reports = reports.get((data, model, "shuffled"))
+        shuffled = summary(control_reports)["test"]["mrr"]["mean"] if control_reports else None
+        printed = PRINTED.get(model, {}).get(data) if data in authors else None
+        rows.append(
+            {
+                "data": data,
+                "model": model,
+                "name": MODELS[model].name,
+                "group": MODELS[model].group,
+                "seeds": [report["seed"] for report in of_key],
+                **{metric: test[metric] for metric in METRICS},
+                "mrr on shuffled values": shuffled,
+                "gap": None if shuffled is None else test["mrr"]["mean"] - shuffled,
+                "paper": None if printed is None else dict(zip(METRICS, printed, strict=True)),
+            }
+        )
+    return rows
+
+
+def improvements(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float | None]]:
+    """By data set and metric: how much better the best NumCoKE is than the best other model, as a share.
+
+    MR counts downwards.  None without both, or where the other's figure is 0.
+    """
+    found: dict[str, dict[str, float | None]] = {}
+    for data in dict.fromkeys(row["data"] for row in rows):
+        found[data] = {}
+        for metric in METRICS:
+            better = min if metric in LOWER_IS_BETTER else max
+            means = {True: [], False: []}  # type: dict[bool, list[float]]
+            for row in rows:
+                if row["data"] == data and row[metric]["mean"] is not None:
+                    means[MODELS[row["model"]].ours].append(row[metric]["mean"])
+            share = None
+            if means[True] and means[False] and better(means[False]):
+                ours, second = better(means[True]), better(means[False])
+                share = (second - ours if metric in LOWER_IS_BETTER else ours - second) / second
+            found[data][metric] = share
+    return found
+
+
+def cells_of(row: dict[str, Any]) -> list[str]:
+    """The row as text, the paper's figure in brackets behind ours."""
+    cells = [row["group"], row["name"]]
+    for metric in METRICS:
+        text = sweep.cell(row[metric], digits=2 if metric == "mr" else 3)
+        cells.append(text if row["paper"] is None else f"{text} ({row['paper'][metric]:g})")
+    return [*cells, "-" if row["gap"] is None else f"{row['gap']:+.3f}"]
+
+
+def improvement_cells(shares: dict[str, float | None]) -> list[str]:
+    """The last line of a data set."""
+    texts = ["-" if share is None else f"{share:+.1%}" for share in shares.values()]
+    return ["improvement", "over the second best", *texts, ""]
+
+
+HEADINGS = ("group", "model", *(METRIC_TITLES[metric] for metric in METRICS), "true - shuffled")
+
+
+def markdown_of(rows: Sequence[dict[str, Any]], shares: dict[str, dict[str, float | None]]) -> str:
+    """A table a data set."""
+    lines = []
+    for data, of_data in shares.items():
+        mine = [row for row in rows if row["data"] == data]
+        lines += [
+            f"## {data}",
+            "",
+            f"| {' | '.join(HEADINGS)} |",
+            "|---|---|" + "---:|" * (len(HEADINGS) - 2),
+        ]
+        lines += [f"| {' | '.join(cells)} |" for cells in [*map(cells_of, mine), improvement_cells(of_data)]]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def csv_of(rows: Sequence[dict[str, Any]]) -> str:
+    """A line a data set and model, means and deviations in columns of their own."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    metrics = [f"{metric} {part}" for metric in METRICS for part in ("mean", "std")]
+    writer.writerow(["data", "group", "model", "seeds", *metrics, "mrr on shuffled values", "gap"])
+    for row in rows:
+        numbers = [row[metric][part] for metric in METRICS for part in ("mean", "std")]
+        seeds = " ".join(map(str, row["seeds"]))
+        last = [row["mrr on shuffled values"], row["gap"]]
+        shown = ["" if number is None else number for number in [*numbers, *last]]
+        writer.writerow([row["data"], row["group"], row["name"], seeds, *shown])
+    return text.getvalue()
+
+
+def show(rows: Sequence[dict[str, Any]], shares: dict[str, dict[str, float | None]]) -> None:
+    """Print a table a data set."""
+    console = rich.console.Console(markup=False, highlight=False)
+    for data, of_data in shares.items():
+        caption = (
+            "test, filtered, tails; in brackets the paper's own figures"
+            if any(row["paper"] for row in rows if row["data"] == data)
+            else "test, filtered, tails"
+        )
+        table = Table(title=data, caption=caption)
+        for place, heading in enumerate(HEADINGS):
+            table.add_column(heading, justify="left" if place < 2 else "right")
+        for row in rows:
+            if row["data"] == data:
+                table.add_row(*cells_of(row))
+        table.add_section()
+        table.add_row(*improvement_cells(of_data))
+        console.print(table)
+
+
+def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
+    """Bars of test MRR, on true and on shuffled values; a panel a data set, a pair of bars a model."""
+    data_sets = list(dict.fromkeys(row["data"] for row in rows))
+    most = max(sum(row["data"] == data for row in rows) for data in data_sets)
+    figure, panels = figures.new_figure(
+        4.6 * len(data_sets), 1.2 + 0.42 * most, panels=len(data_sets), columns=len(data_sets)
+    )
+    for panel, data in zip(panels, data_sets, strict=True):
+        mine = [row for row in rows if row["data"] == data]
+        series = {"true values": [sweep.point(row, "mrr") for row in mine]}
+        if any(row["gap"] is not None for row in mine):
+            series["shuffled values"] = [(row["mrr on shuffled values"], None) for row in mine]
+        figures.bars(panel, [row["name"] for row in mine], series, horizontal=True)
+        panel.set_title(data, fontsize=10)
+        panel.set_xlim(0.0, 1.12)
+        panel.set_xlabel("test MRR, filtered, tails", fontsize=9)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=8, frameon=False)
+    figures.save(figure, path)
+
+
+def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    parser = OneLineParser(
+        prog="python -m experiments.table2",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="Further --config.KEY=VALUE flags are given to every run.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--data", default="", help="CONFIG or CONFIG@DIR, joined by commas")
+    parser.add_argument("--models", default=",".join(MODELS), help="(default: %(default)s)")
+    parser.add_argument("--seeds", default="", help="(default: 0,1,2,3,4; with --quick 0)")
+    parser.add_argument("--values", default="true,shuffled", help=f"true and more of {','.join(CONTROLS)}")
+    parser.add_argument("--epochs", type=int, default=0, help="at most so many a run; 0: each preset's own")
+    parser.add_argument("--authors", default="", help=f"of {','.join(DATA_SETS)}: folders of the authors")
+    parser.add_argument("--quick", action="store_true", help="a small table of the cars data in minutes")
+    parser.add_argument("--out", type=Path, default=Path("runs/table2"), help="(default: %(default)s)")
+    options, extra = parser.parse_known_args(arguments)
+    if options.quick:
+        options.data = options.data or "configs/cars.py"
+        options.epochs = options.epochs or QUICK_EPOCHS
+    options.seeds = options.seeds or ("0" if options.quick else "0,1,2,3,4")
+    if not options.data:
+        raise UserError("give --data=configs/credit.py,... or --quick; see --help")
+    if "true" not in options.values.split(","):
+        raise UserError(f"--values={printable(options.values)} must have true, which the table is about")
+    return options, extra
+
+
+def authors_of(text: str, data_sets: Sequence[DataSet]) -> list[str]:
+    """The data sets of --authors.
+
+    Raises:
+      UserError: a name that the paper does not have, or that is no folder of --data.
+    """
+    names = text.split(",") if text else []
+    for name in names:
+        if name not in DATA_SETS:
+            raise UserError(
+                f"--authors={printable(name)} is not of the paper: needs some of {','.join(DATA_SETS)}"
+            )
+        if not any(data.name == name and data.folder for data in data_sets):
+            raise UserError(
+                f"--authors={name}: --data has no folder of that name, such as CONFIG@PATH/{name}"
+            )
+    return names
+
+
+def _run(arguments: Sequence[str]) -> int:
+    options, extra = _options(arguments)
+    data_sets = data_sets_of(options.data)
+    authors = authors_of(options.authors, data_sets)
+    commands = commands_of(options, data_sets, extra)
+    reports: dict[Key, list[dict[str, Any]]] = {}
+    for number, ((key, seed), command) in enumerate(commands.items(), start=1):
+        reports.setdefault(key, []).append(run_round(command))
+        mrr = reports[key][-1]["test"]["mrr"]
+        print(f"{number}/{len(commands)} {' '.join(key)} seed {seed}: test MRR {mrr:.4f}", flush=True)
+    for of_key in reports.values():
+        check_same_data(of_key)
+    rows = rows_of(reports, authors)
+    shares = improvements(rows)
+    show(rows, shares)
+    write_json_atomically(options.out / "table2.json", {"rows": rows, "improvement": shares})
+    write_bytes_atomically(options.out / "table2.csv", csv_of(rows).encode())
+    write_bytes_atomically(options.out / "table2.md", markdown_of(rows, shares).encode())
+    draw(rows, options.out / "table2.png")
+    print(f"table2.json, .csv, .md and .png in {options.out} have the same numbers")
+    return 0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command; returns the exit code."""
+    return run_command(functools.partial(_run, arguments), "interrupted; the same command goes on")
+
+
+if __name__ == "__main__":
+    sweep.main_of(main)

@@ -1,0 +1,175 @@
+"""The experiments that change some keys: their settings, their rows, their figures, what they refuse."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments import (
+    ablation,
+    attention_heatmap,
+    fb15k,
+    hyperparameters,
+    num_experts,
+    relation_weight,
+    sweep,
+)
+from experiments.sweep import Setting
+from numcoke_jax.config import default_config
+from numcoke_jax.config_checks import RULES, check_config
+from numcoke_jax.errors import UserError
+from tests import tiny_runs
+from tests.test_table2 import report
+
+ALL = {
+    "ablation": (ablation, {}),
+    "num_experts": (num_experts, {"experts": "1,2,8"}),
+    "relation_weight": (relation_weight, {"percent": "0,40,100"}),
+    "hyperparameters": (hyperparameters, {"parameters": ",".join(hyperparameters.PARAMETERS), "data": ""}),
+    "fb15k": (fb15k, {"presets": "transe,paper", "config": "configs/fb15k_237.py"}),
+}
+
+
+def settings_of(name: str, **changes: str) -> list[Setting]:
+    module, options = ALL[name]
+    return module.settings(argparse.Namespace(**{**options, **changes}))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_setting_is_an_allowed_config_and_has_a_folder_of_its_own(name: str) -> None:
+    settings = settings_of(name)
+    folders = {sweep.folder_name(setting.label) for setting in settings}
+    assert len(folders) == len(settings)
+    for setting in settings:
+        config = default_config()
+        for key, value in setting.values.items():
+            section, _, entry = key.partition(".")
+            config[section][entry] = type(config[section][entry])(value)
+        check_config(config)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_figure_is_a_png_whole_or_not_there(name: str, tmp_path: Path) -> None:
+    reports = {
+        setting.label: [report(0.3 + 0.01 * place, seed) for seed in range(2)]
+        for place, setting in enumerate(settings_of(name))
+    }
+    ALL[name][0].draw(sweep.rows_of(reports), tmp_path / "figure.png")
+    assert [path.name for path in tmp_path.iterdir()] == ["figure.png"]
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_ablations_remove_one_part_or_leave_one() -> None:
+    values = {setting.label: dict(setting.values) for setting in ablation.settings()}
+    off = {"experts.count": 1, "attention.use_query": False, "okcl.sampling": "random"}
+    assert values["full model"] == {} and values["none of the three"] == off
+    assert values["without MoE"] == {"experts.count": 1}
+    assert values["only MoE"] == {key: value for key, value in off.items() if key != "experts.count"}
+    for part in ("MoE", "KA", "OS"):
+        assert values[f"without {part}"] | values[f"only {part}"] == off
+
+
+def test_rows_have_means_deviations_seeds_and_epochs() -> None:
+    (row,) = sweep.rows_of({"one": [report(0.4, 0), report(0.6, 1)]})
+    assert (row["label"], row["seeds"], row["best_epochs"]) == ("one", [0, 1], [3, 3])
+    assert sweep.point(row, "mrr") == (pytest.approx(0.5), pytest.approx(0.1414213562))
+    assert sweep.cell(row["mrr"]) == "0.500 ± 0.141" and sweep.cell(row["hits@10"]) == "-"
+
+
+def test_keys_and_budget_reach_the_config() -> None:
+    command = sweep.command_of(
+        "configs/credit.py:paper",
+        {"attention.operators": ("product", "mlp"), "okcl.sampling": "random", "experts.noise": False},
+        Path("somewhere"),
+        data="folder",
+        seed=4,
+        epochs=7,
+        extra=["--config.model.dim=12"],
+    )
+    config = command.config
+    assert config.attention.operators == ("product", "mlp") and config.okcl.sampling == "random"
+    assert not config.experts.noise and config.model.dim == 12 and config.data.path == "folder"
+    assert (config.seed, config.train.epochs, config.train.eval_every_epochs) == (4, 7, 7)
+    assert command.workdir == Path("somewhere")
+
+
+@pytest.mark.parametrize("text", ["", "1,", "a", "-1", "1.5", "0,0"])
+def test_seeds_are_different_integers(text: str) -> None:
+    with pytest.raises(UserError, match="must be different integers joined by commas"):
+        sweep.seeds_of(text)
+    assert sweep.seeds_of("3,0") == [3, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "said"),
+    [
+        ("relation_weight", {"percent": "0,101"}, "must be integers from 0 to 100 joined by commas"),
+        ("hyperparameters", {"parameters": "lambda,foo"}, "needs some of lambda,tau,k,delta,d,heads,missing"),
+        ("hyperparameters", {"parameters": "missing", "data": "folder"}, "leave out --data or missing"),
+    ],
+)
+def test_wrong_values_are_refused(name: str, changes: dict[str, str], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        settings_of(name, **changes)
+
+
+def test_the_hyperparameters_are_keys() -> None:
+    for parameter in hyperparameters.PARAMETERS.values():
+        assert all(key in RULES for key in parameter.keys)
+
+
+def test_selectivity_is_0_for_equal_and_1_for_single_fields() -> None:
+    assert attention_heatmap.selectivity(np.full((3, 4), 0.25)) == pytest.approx(0.0)
+    assert attention_heatmap.selectivity(np.eye(4)) == pytest.approx(1.0)
+    # Half of the weight on each of two of four fields: entropy log 2 = log 4 / 2.
+    assert attention_heatmap.selectivity(np.array([[0.5, 0.5, 0.0, 0.0]])) == pytest.approx(0.5)
+    assert attention_heatmap.selectivity(np.ones((3, 1))) == 0.0
+
+
+@pytest.mark.slow
+def test_a_sweep_and_a_heat_map_from_training_to_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tiny_runs.write_folder(tmp_path / "graph")
+    small = [
+        f"--data={folder}",
+        "--epochs=2",
+        "--seeds=0",
+        "--config.model.dim=8",
+        "--config.model.attribute_dim=20",
+        "--config.train.batch_size=4",
+    ]
+    rows: list[dict[str, Any]] = []
+    with tiny_runs.compiled_fast():
+        arguments = [*small, "--percent=0,100", f"--out={tmp_path / 'weight'}"]
+        assert relation_weight.main(arguments) == 0
+        rows = json.loads((tmp_path / "weight" / "relation_weight.json").read_text())
+        before = tiny_runs.snapshot(tmp_path / "weight" / "0-seed0")
+        assert relation_weight.main(arguments) == 0
+        assert tiny_runs.snapshot(tmp_path / "weight" / "0-seed0") == before
+        presets = [
+            *small,
+            "--config=configs/credit.py",
+            "--presets=paper,rakge",
+            f"--out={tmp_path / 'models'}",
+        ]
+        assert fb15k.main(presets) == 0
+        workdirs = [
+            f"--{flag}={tmp_path / 'models' / name}-seed0"
+            for flag, name in (("numcoke", "paper"), ("rakge", "rakge"))
+        ]
+        assert attention_heatmap.main([*workdirs, f"--out={tmp_path / 'map'}"]) == 0
+        wrong = attention_heatmap.main([*workdirs, "--relation=hgher", f"--out={tmp_path / 'map'}"])
+    assert [row["label"] for row in rows] == ["0 %", "100 %"]
+    assert (tmp_path / "weight" / "relation_weight.png").exists()
+    result = json.loads((tmp_path / "map" / "attention_heatmap.json").read_text())
+    assert result["relation"] == "higher" and result["fields"] == ["noise", "size"]
+    for name in ("NumCoKE", "RAKGE"):
+        weights = np.array(result[name]["weights"])
+        assert weights.shape == (len(result["entities"]), 2)
+        np.testing.assert_allclose(weights.sum(1), 1.0, rtol=1e-5)
+    assert wrong == 2
+    assert "--relation=hgher is not in the graph; did you mean higher?" in capsys.readouterr().err
