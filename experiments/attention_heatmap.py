@@ -42,7 +42,7 @@ def attention_weights(trained: Trained, relation: int) -> np.ndarray:
         raise UserError(
             f"model.name={run.config.model.name} on {run.graph.num_fields} fields has no attention to show"
         )
-    bound = model.bind({"params": trained.params})
+    bound: Any = model.bind({"params": trained.params})
     relations = jnp.asarray([relation], jnp.int32)
     vectors = bound.relation_embedding[relations]
     if isinstance(model, RAKGE):

@@ -3,7 +3,7 @@
 Series differ in colour, in marker or hatch, and in lightness, so they are told apart without colour too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ def save(figure: Any, path: Path) -> None:
 def bars(
     panel: Any,
     groups: Sequence[str],
-    series: dict[str, Sequence[tuple[float | None, float | None]]],
+    series: Mapping[str, Sequence[tuple[float | None, float | None]]],
     *,
     horizontal: bool = False,
 ) -> None:
@@ -77,7 +77,7 @@ def bars(
 
 
 def lines(
-    panel: Any, places: Sequence[Any], series: dict[str, Sequence[tuple[float | None, float | None]]]
+    panel: Any, places: Sequence[Any], series: Mapping[str, Sequence[tuple[float | None, float | None]]]
 ) -> None:
     """Lines of (mean, deviation) over places, which are evenly spaced and labelled as given."""
     for number, (label, points) in enumerate(series.items()):

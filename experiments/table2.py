@@ -145,15 +145,16 @@ def improvements(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float | 
     for data in dict.fromkeys(row["data"] for row in rows):
         found[data] = {}
         for metric in METRICS:
-            better = min if metric in LOWER_IS_BETTER else max
-            means = {True: [], False: []}  # type: dict[bool, list[float]]
+            ours: list[float] = []
+            others: list[float] = []
             for row in rows:
                 if row["data"] == data and row[metric]["mean"] is not None:
-                    means[MODELS[row["model"]].ours].append(row[metric]["mean"])
+                    (ours if MODELS[row["model"]].ours else others).append(row[metric]["mean"])
             share = None
-            if means[True] and means[False] and better(means[False]):
-                ours, second = better(means[True]), better(means[False])
-                share = (second - ours if metric in LOWER_IS_BETTER else ours - second) / second
+            if ours and others and metric in LOWER_IS_BETTER:
+                share = (min(others) - min(ours)) / min(others)
+            elif ours and others and max(others) > 0:
+                share = (max(ours) - max(others)) / max(others)
             found[data][metric] = share
     return found
 

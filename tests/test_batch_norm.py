@@ -68,7 +68,7 @@ def test_the_step_writes_the_running_statistics_and_the_optimiser_does_not_touch
             found, written = after.params[norm][name], statistics[norm][name]
             np.testing.assert_allclose(found, written, rtol=1e-4, atol=1e-6)
             assert np.abs(found - before.params[norm][name]).max() > 1e-4
-    assert jax.tree.structure(after.params) == jax.tree.structure(before.params)
+    jax.tree.map(lambda leaf, other: None, after.params, before.params)  # raises for another structure
 
 
 def test_a_model_without_statistics_keeps_its_parameters() -> None:

@@ -18,33 +18,28 @@ from numcoke_jax.models.interface import GraphSizes
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "models.md"
 
 
-class Watched:
+class Watched(ConfigDict):
     """A config, or a section of one, that notes the keys which are read."""
 
     def __init__(self, config: ConfigDict, read: set[str], prefix: str = "") -> None:
-        self._config, self._read, self._prefix = config, read, prefix
+        super().__init__(config.to_dict(), convert_dict=True)
+        object.__setattr__(self, "_read", read)
+        object.__setattr__(self, "_prefix", prefix)
 
-    def __getattr__(self, name: str) -> Any:
-        value = self._config[name]
+    def __getitem__(self, key: str) -> Any:
+        value = super().__getitem__(key)
         if isinstance(value, ConfigDict):
-            return Watched(value, self._read, f"{name}.")
-        self._read.add(f"{self._prefix}{name}")
+            return Watched(value, self._read, f"{key}.")
+        self._read.add(f"{self._prefix}{key}")
         return value
-
-    __getitem__ = __getattr__
-
-    def keys(self) -> list[str]:
-        return list(self._config.keys())
-
-    def items(self) -> list[tuple[str, Any]]:
-        return [(name, self[name]) for name in self.keys()]
 
 
 @pytest.mark.parametrize("name", MODEL_KEYS)
 def test_a_model_and_its_loss_read_the_keys_of_the_table_and_no_others(name: str) -> None:
     config, read = default_config(), set[str]()
     config.model.name = name
-    watched: Any = Watched(config, read)
+    watched = Watched(config, read)
+    assert not read
     create_model(watched, GraphSizes(entities=5, relations=2, fields=3))
     create_objective(watched)
     described = {key for key in RULES if describes_a_model(key)}

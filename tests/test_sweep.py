@@ -75,7 +75,8 @@ def test_ablations_remove_one_part_or_leave_one() -> None:
 def test_rows_have_means_deviations_seeds_and_epochs() -> None:
     (row,) = sweep.rows_of({"one": [report(0.4, 0), report(0.6, 1)]})
     assert (row["label"], row["seeds"], row["best_epochs"]) == ("one", [0, 1], [3, 3])
-    assert sweep.point(row, "mrr") == (pytest.approx(0.5), pytest.approx(0.1414213562))
+    mean, deviation = sweep.point(row, "mrr")
+    assert mean == pytest.approx(0.5) and deviation == pytest.approx(0.1414213562)
     assert sweep.cell(row["mrr"]) == "0.500 ± 0.141" and sweep.cell(row["hits@10"]) == "-"
 
 
