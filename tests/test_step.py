@@ -182,9 +182,9 @@ class SumOfPowers(Objective):
 
     power: float = 2.0
 
-    def losses(self, params: Any, batch: Any, literals: Any, *, model: Any, key: Any) -> Any:
+    def losses_and_statistics(self, params: Any, batch: Any, literals: Any, *, model: Any, key: Any) -> Any:
         total = jnp.sum(params["x"] ** self.power)
-        return total, {"bce": (total, jnp.asarray(2.0, jnp.float32))}
+        return total, ({"bce": (total, jnp.asarray(2.0, jnp.float32))}, {})
 
 
 def simple_step(power: float, **jit: Any) -> Any:
@@ -236,9 +236,9 @@ class Given(Objective):
     bce: float = 1.0
     other: float = 1.0
 
-    def losses(self, params: Any, batch: Any, literals: Any, *, model: Any, key: Any) -> Any:
+    def losses_and_statistics(self, params: Any, batch: Any, literals: Any, *, model: Any, key: Any) -> Any:
         total, bce, other, one = (jnp.float32(x) for x in (self.total, self.bce, self.other, 1.0))
-        return total, {"bce": (bce, one), "contrastive": (other, one)}
+        return total, ({"bce": (bce, one), "contrastive": (other, one)}, {})
 
 
 def given_step(state: TrainState, **values: Any) -> TrainState:
