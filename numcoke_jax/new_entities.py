@@ -21,9 +21,10 @@ from numcoke_jax.evaluation import Evaluator
 from numcoke_jax.graph import NumericGraph, Vocabulary
 from numcoke_jax.models import GraphSizes, create_model
 from numcoke_jax.names import NameIndex
-from numcoke_jax.run import Run
+from numcoke_jax.run import Run, literals_for
 
-EMBEDDING = "entity_embedding"  # what every model calls its table of entities
+# What the models call arrays with a row an entity: tables, and biases of hyperbolic models and ConvE.
+PER_ENTITY = ("entity_embedding", "embedding", "head_bias", "tail_bias")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,12 +106,12 @@ def extended_graph(graph: NumericGraph, new: NewEntities) -> NumericGraph:
 
 
 def extended_params(params: Any, count: int) -> Any:
-    """The parameters with `count` rows more in the entity table, each the mean of the others."""
+    """The parameters with `count` rows more in the arrays of entities, each the mean of the others."""
 
     def extend(path: Sequence[Any], leaf: Any) -> Any:
-        if getattr(path[-1], "key", None) != EMBEDDING:
+        if getattr(path[-1], "key", None) not in PER_ENTITY:
             return leaf
-        return jnp.concatenate([leaf, jnp.tile(leaf.mean(axis=0, keepdims=True), (count, 1))])
+        return jnp.concatenate([leaf, jnp.repeat(leaf.mean(axis=0, keepdims=True), count, axis=0)])
 
     return jax.tree_util.tree_map_with_path(extend, params)
 
@@ -121,5 +122,5 @@ def extended_evaluator(run: Run, new: NewEntities) -> tuple[NumericGraph, Evalua
     model: Any = create_model(run.config, GraphSizes.of(graph))
     if hasattr(model, "unseen"):
         model = model.clone(unseen=len(new.names))
-    literals = run.scale.literals(graph.values, graph.observed)
+    literals = literals_for(run.config, run.scale, graph)
     return graph, Evaluator(model, literals, graph, chunk=run.config.eval.chunk, selection="all")

@@ -82,9 +82,7 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
         notice = f"eval.inductive: {len(held_out.names)} entities with {len(held_out.facts)} facts held out"
         loaded = dataclasses.replace(loaded, graph=graph, notices=[*loaded.notices, notice])
     scale = LiteralScale.fit(graph, config.data.normalize)
-    literals = scale.literals(graph.values, graph.observed)
-    if config.model.name in READS_FACTS:
-        literals = dataclasses.replace(literals, facts=jnp.asarray(graph.train, jnp.int32))
+    literals = literals_for(config, scale, graph)
     train = config.train
     batches = TrainBatches(
         graph,
@@ -112,6 +110,14 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
         total_steps=total_steps,
         held_out=held_out,
     )
+
+
+def literals_for(config: ConfigDict, scale: LiteralScale, graph: NumericGraph) -> Literals:
+    """What the config's model is told of `graph`: scaled values, and training facts if it reads them."""
+    literals = scale.literals(graph.values, graph.observed)
+    if config.model.name in READS_FACTS:
+        literals = dataclasses.replace(literals, facts=jnp.asarray(graph.train, jnp.int32))
+    return literals
 
 
 def _places(abstract: Any) -> Any:
