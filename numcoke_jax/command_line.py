@@ -7,6 +7,7 @@ exceptions into the sentences of `config_checks`.
 import ast
 import dataclasses
 import re
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -39,6 +40,15 @@ MODES = ("train", "eval", *USE_MODES)
 HELP_COLUMN = 38  # where the allowed values of a key begin
 HELP_FLAGS = ("help", "h", "helpfull", "helpshort")
 
+HELP_WIDTH = 110
+
+
+def _wrapped(text: str, indent: int) -> str:
+    """`text` in lines of at most `HELP_WIDTH` characters that begin at column `indent`."""
+    margin = " " * indent
+    return textwrap.fill(text, HELP_WIDTH, initial_indent=margin, subsequent_indent=margin)
+
+
 KEYS_TITLE = "Keys, their defaults and allowed values (numcoke_jax/config.py says what each means)"
 
 USAGE = f"""\
@@ -52,7 +62,8 @@ Train NumCoKE on a numeric knowledge graph, rank its validation and test facts, 
 
 Flags
   --config=FILE[:NAME]  Python file with get_config(); default {DEFAULT_CONFIG};
-                        NAME is a preset on top of it: {", ".join(PRESETS)}
+                        NAME is a preset on top of it:
+{_wrapped(", ".join(PRESETS), 24)}
   --config.KEY=VALUE    changes one key of it; a tuple is written a,b,c or "('a', 'b')"
   --workdir=FOLDER      where the run is written; a run that is there already goes on.
                         Default runs/CONFIG-seedSEED, or runs/CONFIG-DATAFOLDER-seedSEED with data.path
@@ -97,7 +108,7 @@ def help_text() -> str:
         if len(entry) >= HELP_COLUMN:
             lines.append(entry)
             entry = ""
-        lines.append(f"{entry:<{HELP_COLUMN}}{rule.needs()}")
+        lines.append(f"{entry:<{HELP_COLUMN}}{_wrapped(rule.needs(), HELP_COLUMN).lstrip()}")
     return "\n".join(lines)
 
 

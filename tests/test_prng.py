@@ -17,7 +17,7 @@ def bits(key: jax.Array) -> tuple[int, ...]:
 def test_streams_keep_their_numbers_for_ever() -> None:
     """A stream is `fold_in(key, number)`: another number for a name changes what recorded runs drew."""
     numbers = {"params": 0, "gating_noise": 1, "dropout": 2, "alpha": 3, "beta": 4, "sampling": 5}
-    numbers |= {"entity_dropout": 6, "member_weights": 7}
+    numbers |= {"entity_dropout": 6, "member_weights": 7, "view_noise": 8}
     assert set(numbers) == set(prng.STREAMS)
     for name, number in numbers.items():
         assert bits(prng.stream(KEY, name)) == bits(jax.random.fold_in(jax.random.key(7), number))

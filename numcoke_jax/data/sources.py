@@ -152,6 +152,7 @@ def known_table(name: str, directory: str = "") -> EntityTable:
       UserError: no such table, no file of it and no way to get it, or a file that does not hold it.
     """
     spec = table_spec(name)
+    _check_directory(directory, "raw tables")
     if spec is CARS:
         return entity_table(spec, packaged_cars())
     path = find_table(spec, directory)
