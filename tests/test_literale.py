@@ -90,7 +90,7 @@ def test_without_fields_it_is_transe() -> None:
     exact = examples.float64(parameters)
     for s, h, tail in np.ndindex(2, 3, 5):
         triple = int(HEADS[s, h]), int(RELATIONS[s]), tail
-        expected = transe.logit(exact, config, *triple)
+        expected = transe.logit_of_table(exact["entity_embedding"], exact, config, *triple)
         np.testing.assert_allclose(found[s, h, tail], expected, rtol=1e-5)
 
 

@@ -43,22 +43,24 @@ def in_training(parameters: dict, relations: Any, heads: Any, seed: int = 0) -> 
     return call(parameters, relations, heads, examples.literals(), rngs={"dropout": jax.random.key(seed)})[0]
 
 
-@pytest.mark.parametrize("norm", [1, 2])
-def test_evaluation_equals_the_loops(norm: int) -> None:
-    config = examples.config_with(model__name="transe", score__norm=norm)
+@pytest.mark.parametrize(("norm", "attributes"), [(1, "none"), (2, "none"), (1, "concat")])
+def test_evaluation_equals_the_loops(norm: int, attributes: str) -> None:
+    config = examples.config_with(model__name="transe", score__norm=norm, model__attributes=attributes)
     with jax.enable_x64(True):
         model, parameters = examples.model_and_parameters(config)
         call = examples.compiled(functools.partial(examples.apply, model, train=False))
-        found, _ = call(parameters, RELATIONS, HEADS, examples.literals())
+        literals = examples.literals()
+        found, _ = call(parameters, RELATIONS, HEADS, literals)
         exact = examples.float64(parameters)
         for s, h, tail in np.ndindex(2, 3, 5):
-            expected = oracle.logit(exact, config, int(HEADS[s, h]), int(RELATIONS[s]), tail)
+            expected = oracle.logit(exact, config, literals, int(HEADS[s, h]), int(RELATIONS[s]), tail)
             np.testing.assert_allclose(found[s, h, tail], expected, rtol=1e-10)
 
 
 def test_parameters_are_two_tables_whatever_the_fields() -> None:
     _, parameters = model_and_parameters()
-    assert jax.tree.map(jnp.shape, parameters) == {"entity_embedding": (5, 4), "relation_embedding": (2, 4)}
+    shapes = jax.tree.map(jnp.shape, parameters)
+    assert shapes == {"entities": {"embedding": (5, 4)}, "relation_embedding": (2, 4)}
 
 
 def test_dropout_drops_the_entity_table_once_a_step() -> None:
@@ -88,7 +90,7 @@ def test_dropped_logits_are_those_of_a_table_with_entries_zeroed_or_doubled() ->
     exact = examples.float64(parameters)
     expected = []
     for bits in np.ndindex(2, 2):
-        table = exact["entity_embedding"] * 2.0 * np.array(bits)[:, None]
+        table = exact["entities"]["embedding"] * 2.0 * np.array(bits)[:, None]
         of = functools.partial(oracle.logit_of_table, table, exact, config)
         expected.append([[of(head, 0, tail) for tail in range(2)] for head in range(2)])
     errors = np.abs(found[:, None] - np.array(expected)).max(axis=(2, 3))
@@ -119,7 +121,7 @@ def test_the_literals_have_no_effect() -> None:
 def test_the_model_takes_its_keys_and_no_order_term() -> None:
     model, _ = model_and_parameters(score__norm=2, score__margin=4.0, score__order="penalty")
     assert isinstance(model, TransE)
-    assert (model.dim, model.dropout) == (4, 0.3)
+    assert (model.dim, model.entities.dropout) == (4, 0.3)
     assert (model.score_term.norm, model.score_term.margin, model.score_term.order) == (2, 4.0, "none")
 
 

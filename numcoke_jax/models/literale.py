@@ -11,6 +11,8 @@ values with missing cells as 0.
 The gate is that of `fusion.py` with the value row in place of attribute vectors.
 """
 
+from collections.abc import Callable
+
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
@@ -22,6 +24,11 @@ from numcoke_jax.models.numeric_embedding import Literals
 from numcoke_jax.models.score import EncodedEntities, TranslationOrderScore
 
 
+def raw_values(literals: Literals) -> Float[Array, "N M"]:
+    """x of every entity, 0 where missing."""
+    return jnp.where(literals.observed, literals.values, 0.0)
+
+
 class LiteralE(nn.Module):
     """Scores heads against one table of N gated vectors, the same under every relation.
 
@@ -29,6 +36,8 @@ class LiteralE(nn.Module):
       sizes: N, R and M.
       dim: d.
       gate: joins embedding and values.
+      encode_values: literals -> float32 [N, k], what the gate is given; the raw row of values [N, M] in
+        LiteralE, another encoding of it in `nrn.py`.
       score_term: the translation term with its dropout; without an order term.
     """
 
@@ -36,6 +45,7 @@ class LiteralE(nn.Module):
     dim: int
     gate: KnowledgeFusion
     score_term: TranslationOrderScore
+    encode_values: Callable[[Literals], Array] = raw_values
 
     def setup(self) -> None:
         vectors = nn.initializers.xavier_normal()
@@ -54,7 +64,7 @@ class LiteralE(nn.Module):
         del train  # dropout is the score's
         entities = self.entity_embedding
         if self.sizes.fields:  # a graph without literals has nothing to gate in
-            entities = self.gate(entities, jnp.where(literals.observed, literals.values, 0.0))
+            entities = self.gate(entities, self.encode_values(literals))
         return EncodedEntities(
             entities=jnp.broadcast_to(entities, (relations.shape[0], *entities.shape)),
             relations=self.relation_embedding[relations],

@@ -12,23 +12,24 @@ here is its way to encode a value.
     score = epsilon - ||e'_h + r - e'_t||_p           dropout on e'_h and on e'_t
 
 psi is not learned and knows no fields: 51 kg and 51 years are the same number, which is what the paper of
-NumCoKE says of deterministic encodings.  The random rotation of DICE is absorbed by W and W_gn.
+NumCoKE says of deterministic encodings.  The random rotation of DICE is absorbed by W and W_gn.  Gate and
+score are those of `literale.py`.
 """
 
+import functools
 import math
 from collections.abc import Callable
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 from ml_collections import ConfigDict
 
-from numcoke_jax.models.fusion import KnowledgeFusion
+from numcoke_jax.models import literale
 from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.models.literale import LiteralE
 from numcoke_jax.models.numeric_embedding import Literals
-from numcoke_jax.models.score import EncodedEntities, TranslationOrderScore
 
 SINUSOID_SCALE = 1000.0  # positions that the range of a field is spread over
 LONGEST_WAVE = 10_000.0
@@ -51,55 +52,7 @@ def sinusoidal(values: Float[Array, " N"], dim: int) -> Float[Array, "N d"]:
 ENCODINGS: dict[str, Callable[..., Array]] = {"dice": dice, "sinusoidal": sinusoidal}
 
 
-class NRN(nn.Module):
-    """Scores heads against one table of N gated vectors, the same under every relation.
-
-    Attributes:
-      sizes: N, R and M.
-      dim: d, also of psi.
-      encoding: one of `ENCODINGS`.
-      gate: joins embedding and encoded values.
-      score_term: the translation term with its dropout; without an order term.
-    """
-
-    sizes: GraphSizes
-    dim: int
-    encoding: str
-    gate: KnowledgeFusion
-    score_term: TranslationOrderScore
-
-    def setup(self) -> None:
-        vectors = nn.initializers.xavier_normal()
-        self.entity_embedding = self.param("entity_embedding", vectors, (self.sizes.entities, self.dim))
-        self.relation_embedding = self.param("relation_embedding", vectors, (self.sizes.relations, self.dim))
-
-    def __call__(
-        self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
-    ) -> tuple[Float[Array, "S H N"], EncodedEntities]:
-        """Logits of every entity as tail of each (head, relation), and the vectors they come from."""
-        encoded = self.encode(relations, literals, train=train)
-        return self.score(encoded, heads, train=train), encoded
-
-    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> EncodedEntities:
-        """The gated entity table, once a relation slot."""
-        del train  # dropout is the score's
-        entities = self.entity_embedding
-        if self.sizes.fields:
-            entities = self.gate(entities, mean_encoding(literals, self.encoding, self.dim))
-        return EncodedEntities(
-            entities=jnp.broadcast_to(entities, (relations.shape[0], *entities.shape)),
-            relations=self.relation_embedding[relations],
-            projected=None,
-        )
-
-    def score(
-        self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool
-    ) -> Float[Array, "S H N"]:
-        """Logits [S, H, N]; rank these, never their sigmoid."""
-        return self.score_term(encoded, heads, train=train)
-
-
-def mean_encoding(literals: Literals, encoding: str, dim: int) -> Float[Array, "N d"]:
+def mean_encoding(literals: Literals, *, encoding: str, dim: int) -> Float[Array, "N d"]:
     """n of every entity; one field's [N, d] at a time."""
 
     def add_field(total: Array, rows: tuple[Array, Array]) -> tuple[Array, None]:
@@ -112,19 +65,7 @@ def mean_encoding(literals: Literals, encoding: str, dim: int) -> Float[Array, "
     return jax.lax.stop_gradient(total / jnp.maximum(counts, 1))
 
 
-def from_config(config: ConfigDict, sizes: GraphSizes) -> NRN:
-    """The model of `model.{dim,value_encoding}` and `score.{norm,margin,dropout}`."""
-    return NRN(
-        sizes=sizes,
-        dim=config.model.dim,
-        encoding=config.model.value_encoding,
-        gate=KnowledgeFusion(kind="gate"),
-        score_term=TranslationOrderScore(
-            num_relations=sizes.relations,
-            dim=config.model.dim,
-            norm=config.score.norm,
-            margin=config.score.margin,
-            order="none",
-            dropout=config.score.dropout,
-        ),
-    )
+def from_config(config: ConfigDict, sizes: GraphSizes) -> LiteralE:
+    """LiteralE with `model.value_encoding` in place of raw values; its other keys are LiteralE's."""
+    encode = functools.partial(mean_encoding, encoding=config.model.value_encoding, dim=config.model.dim)
+    return literale.from_config(config, sizes).clone(encode_values=encode)

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
-from numcoke_jax.models.entity_table import ConcatenatedAttributes
+from numcoke_jax.models.entity_table import EntityTable
 from numcoke_jax.models.interface import GraphSizes
 from numcoke_jax.models.numeric_embedding import Literals
 from numcoke_jax.models.score import EncodedEntities, TranslationOrderScore
@@ -30,24 +30,18 @@ class TransE(nn.Module):
     Attributes:
       sizes: N, R and M.
       dim: d.
-      attributes: "concat" joins the values to the embeddings, "none" leaves them out.
-      dropout: share of the entity table's entries dropped in training; heads and tails share the mask.
+      entities: the table of all entities; its dropout is one mask for heads and tails.
       score_term: the translation term; without order term and without dropout of its own.
     """
 
     sizes: GraphSizes
     dim: int
-    dropout: float
+    entities: EntityTable
     score_term: TranslationOrderScore
-    attributes: str = "none"
 
     def setup(self) -> None:
         vectors = nn.initializers.xavier_normal()
-        self.entity_embedding = self.param("entity_embedding", vectors, (self.sizes.entities, self.dim))
         self.relation_embedding = self.param("relation_embedding", vectors, (self.sizes.relations, self.dim))
-        if self.attributes == "concat" and self.sizes.fields:
-            self.attributes_joined = ConcatenatedAttributes()
-        self.table_dropout = nn.Dropout(self.dropout, rng_collection="dropout")
 
     def __call__(
         self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
@@ -58,10 +52,7 @@ class TransE(nn.Module):
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> EncodedEntities:
         """The entity table, dropped in training, once a relation slot."""
-        entities = self.entity_embedding
-        if self.attributes == "concat" and self.sizes.fields:
-            entities = self.attributes_joined(entities, literals)
-        entities = self.table_dropout(entities, deterministic=not train)
+        entities = self.entities(literals, train=train)
         return EncodedEntities(
             entities=jnp.broadcast_to(entities, (relations.shape[0], *entities.shape)),
             relations=self.relation_embedding[relations],
@@ -80,7 +71,12 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> TransE:
     return TransE(
         sizes=sizes,
         dim=config.model.dim,
-        dropout=config.score.dropout,
+        entities=EntityTable(
+            sizes.entities,
+            config.model.dim,
+            attributes=config.model.attributes,
+            dropout=config.score.dropout,
+        ),
         score_term=TranslationOrderScore(
             num_relations=sizes.relations,
             dim=config.model.dim,
@@ -89,5 +85,4 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> TransE:
             order="none",
             dropout=0.0,
         ),
-        attributes=config.model.attributes,
     )

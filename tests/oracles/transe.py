@@ -4,13 +4,15 @@ from typing import Any
 
 import numpy as np
 
-from tests.oracles import score
+from tests.oracles import entity_table, score
 from tests.oracles.arithmetic import Parameters
 
 
-def logit(parameters: Parameters, config: Any, head: int, relation: int, tail: int) -> float:
+def logit(parameters: Parameters, config: Any, literals: Any, head: int, relation: int, tail: int) -> float:
     """epsilon - ||e_h + r - e_t||_p."""
-    return logit_of_table(parameters["entity_embedding"], parameters, config, head, relation, tail)
+    count = len(parameters["entities"]["embedding"])
+    table = np.array([entity_table.entity(parameters["entities"], config, literals, i) for i in range(count)])
+    return logit_of_table(table, parameters, config, head, relation, tail)
 
 
 def logit_of_table(
