@@ -36,7 +36,6 @@ examples:
 
 def parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    default = ComparisonSettings()
     options = OneLineParser(
         prog="python -m numcoke_jax.data.build",
         description="Build a numeric knowledge graph, a folder in text layout, from a table.",
@@ -44,68 +43,76 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    source = options.add_argument_group("table")
-    source.add_argument(
+    default = ComparisonSettings()
+    _table_options(options.add_argument_group("table"), default)
+    _comparison_options(options.add_argument_group("comparisons"), default)
+    _random_options(options.add_argument_group("split, mask and seed"), default)
+    return options
+
+
+def _table_options(options: argparse._ArgumentGroup, default: ComparisonSettings) -> None:
+    options.add_argument(
         "--table",
         required=True,
         metavar="FILE|NAME",
         help=f"csv, tsv (also .gz or .zip), parquet or xlsx, or a known table: {', '.join(TABLES)}",
     )
-    source.add_argument(
+    options.add_argument(
         "--name",
         metavar="COLUMN,...",
         help="the column that names an entity, or several, joined by ', '; known tables have their own",
     )
-    source.add_argument(
+    options.add_argument(
         "--relations",
         metavar="COLUMN,...",
         help="numeric columns that get a comparative relation (default: all fields, or a known table's own)",
     )
-    source.add_argument(
+    options.add_argument(
         "--fields",
         metavar="COLUMN,...",
         help="numeric columns stored as literals beside those of --relations (default: every numeric one)",
     )
-    source.add_argument("--dir", default="", help="folder searched first for a known table's file")
-    source.add_argument(
+    options.add_argument("--dir", default="", help="folder searched first for a known table's file")
+    options.add_argument(
         "--entities", type=int, default=default.entities, metavar="N", help="keep a sample; 0: all"
     )
-    source.add_argument("--out", required=True, metavar="DIR", help="folder to write; must not exist")
+    options.add_argument("--out", required=True, metavar="DIR", help="folder to write; must not exist")
 
-    comparing = options.add_argument_group("comparisons")
-    comparing.add_argument(
+
+def _comparison_options(options: argparse._ArgumentGroup, default: ComparisonSettings) -> None:
+    options.add_argument(
         "--protocol",
         choices=PROTOCOLS,
         default=default.protocol,
         help="compare every pair of a group, or each head with its nearest tails only (default: %(default)s)",
     )
-    comparing.add_argument(
+    options.add_argument(
         "--neighbours",
         type=int,
         default=default.neighbours,
         metavar="K",
         help="tails a head in protocol nearest (default: %(default)s)",
     )
-    comparing.add_argument(
+    options.add_argument(
         "--direction",
         choices=DIRECTIONS,
         default=default.direction,
         help="a fact says head > tail or head < tail; quote it in a shell (default: '%(default)s')",
     )
-    comparing.add_argument(
+    options.add_argument(
         "--groups",
         choices=GROUPS,
         default=default.groups,
         help="a random group of entities a relation, or one for all (default: %(default)s)",
     )
-    comparing.add_argument(
+    options.add_argument(
         "--group-size",
         type=int,
         default=default.group_size,
         metavar="G",
         help="entities in a group; 0: all (default: %(default)s)",
     )
-    comparing.add_argument(
+    options.add_argument(
         "--negatives-per-pair",
         type=int,
         default=default.negatives_per_pair,
@@ -113,25 +120,23 @@ def parser() -> argparse.ArgumentParser:
         help="known-false tails a (head, relation) in neg.txt; 0: none (default: %(default)s)",
     )
 
-    randomness = options.add_argument_group("split, mask and seed")
-    randomness.add_argument(
+
+def _random_options(options: argparse._ArgumentGroup, default: ComparisonSettings) -> None:
+    options.add_argument(
         "--split",
         type=_shares,
         default=default.split,
         metavar="A,B,C",
         help="shares of train, valid, test (default: 0.1,0.1,0.8)",
     )
-    randomness.add_argument(
+    options.add_argument(
         "--missing-rate",
         type=float,
         default=default.missing_rate,
         metavar="P",
         help="share of the literals left out (default: %(default)s)",
     )
-    randomness.add_argument(
-        "--seed", type=int, default=default.seed, help="of all draws (default: %(default)s)"
-    )
-    return options
+    options.add_argument("--seed", type=int, default=default.seed, help="of all draws (default: %(default)s)")
 
 
 def _shares(text: str) -> tuple[float, ...]:
