@@ -1,6 +1,9 @@
 """Settings of the whole test suite: the device, the threads, shape checks, hypothesis, shared folders."""
 
 import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 # Before the first import of jax or NumPy. Results must not depend on the machine: the CPU, also where there
@@ -53,3 +56,16 @@ def shared_dir() -> Path:
 def cases_dir() -> Path:
     """Small folders with hard inputs, each with the outcome that it must have."""
     return REPOSITORY / "tests" / "cases"
+
+
+@pytest.fixture(scope="module")
+def generated(cases_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Path]:
+    """Runs a case's gen.py in a folder of its own."""
+
+    def generate(name: str, size: int) -> Path:
+        folder = tmp_path_factory.mktemp(name)
+        command = [sys.executable, str(cases_dir / name / "gen.py"), str(size)]
+        subprocess.run(command, cwd=folder, check=True)
+        return folder
+
+    return generate
