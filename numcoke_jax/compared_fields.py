@@ -28,12 +28,14 @@ def compared_fields(params: Any, vocabulary: Vocabulary) -> dict[str, Sequence[C
     """For every relation its fields, the most compared one first; of equal ones the first in id order.
 
     Args:
-      params: parameters of a NumCoKE that was trained with `score.numeric_order`.
+      params: parameters of a model.
       vocabulary: names of the graph it was trained on.
 
-    Raises:
-      KeyError: the model has no numeric order term.
+    Returns:
+      relation -> its M fields; {} for a model without the numeric order term (`score.numeric_order`).
     """
+    if "numeric_order" not in params:
+        return {}
     learned = jnp.asarray(params["numeric_order"]["field_weight"], jnp.float32)
     weights = np.asarray(field_weights(learned, NumericOrder.sharpness), np.float64)
     order = np.argsort(-np.abs(weights), axis=1, kind="stable")

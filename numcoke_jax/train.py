@@ -16,6 +16,7 @@ from ml_collections import ConfigDict
 from numcoke_jax.batches import Batch
 from numcoke_jax.calibration import calibrate
 from numcoke_jax.checkpoints import Checkpoints
+from numcoke_jax.compared_fields import compared_fields
 from numcoke_jax.config_checks import check_config, shown_path
 from numcoke_jax.console import Console
 from numcoke_jax.data.load import LoadedGraph
@@ -390,6 +391,9 @@ def _report(
         valid=ranks["valid"]["all"] | {"exclude_self": ranks["valid"]["exclude_self"]},
         test=ranks["test"]["all"] | {"exclude_self": ranks["test"]["exclude_self"]},
     )
+    fields = compared_fields(params, run.graph.vocabulary)
+    if fields:
+        report["compared_fields"] = {name: dataclasses.asdict(found[0]) for name, found in fields.items()}
     report["calibration"] = calibration_of(run, params)
     if run.held_out is not None:
         report["inductive"] = rank_held_out(run, params)

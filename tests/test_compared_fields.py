@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 from numcoke_jax.compared_fields import ComparedField, compared_fields
 from numcoke_jax.graph import Vocabulary
@@ -55,13 +54,17 @@ def test_each_relation_names_its_field_and_its_direction(tmp_path: Path) -> None
     config.train.batch_size, config.train.relations_per_step = 16, 2
     config.train.epochs, config.train.eval_every_epochs, config.train.learning_rate = 100, 50, 0.02
     config.eval.chunk, config.okcl.weight = 24, 0.0
-    train(create_run(config), tmp_path)
+    report, _ = train(create_run(config), tmp_path)
     trained = load_trained(tmp_path, lambda text: None)
     found = compared_fields(trained.params, trained.run.graph.vocabulary)
     assert list(found) == ["heavier", "younger"]
     heavier, younger = found["heavier"][0], found["younger"][0]
     assert (heavier.field, younger.field) == ("weight", "age")
     assert heavier.weight > 0.5 and younger.weight < -0.5
+    assert report["compared_fields"] == {
+        "heavier": {"field": "weight", "weight": heavier.weight},
+        "younger": {"field": "age", "weight": younger.weight},
+    }
 
 
 def test_fields_by_hand() -> None:
@@ -75,6 +78,5 @@ def test_fields_by_hand() -> None:
     np.testing.assert_allclose([part.weight for part in found["s"]], [-1 / 3, 0.0], atol=1e-7)
 
 
-def test_a_model_without_the_term_has_no_weights() -> None:
-    with pytest.raises(KeyError, match="numeric_order"):
-        compared_fields({}, Vocabulary((), (), ()))
+def test_a_model_without_the_term_compares_no_fields() -> None:
+    assert compared_fields({"entity_embedding": np.zeros((1, 2))}, Vocabulary(("a",), ("r",), ("f",))) == {}
