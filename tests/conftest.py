@@ -43,6 +43,15 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Names a parameter of bytes by its length.
+
+    A packed file holds the second in which it was packed, and the processes of pytest-xdist refuse to run
+    tests whose names differ between them.
+    """
+    return f"{argname}-of-{len(val)}-bytes" if isinstance(val, bytes) else None
+
+
 @pytest.fixture(scope="session")
 def shared_dir() -> Path:
     """The folder `shared` beside the checkout: raw tables and graphs that are too large to commit."""
