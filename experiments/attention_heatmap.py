@@ -24,7 +24,6 @@ from numcoke_jax.config_checks import did_you_mean, printable
 from numcoke_jax.console import Console
 from numcoke_jax.errors import UserError
 from numcoke_jax.models.numcoke import NumCoKE
-from numcoke_jax.models.numeric_embedding import value_coefficients
 from numcoke_jax.models.rakge import RAKGE
 from numcoke_jax.report import write_json_atomically
 from numcoke_jax.trained import Trained, load_trained
@@ -50,7 +49,7 @@ def attention_weights(trained: Trained, relation: int) -> np.ndarray:
         weights = bound.attention(vectors, values, bound.numeric())[1]
     else:
         entities = bound.experts(bound.entity_embedding, relations, train=False)
-        weights = bound.attention(entities, vectors, value_coefficients(run.literals), bound.numeric())[1]
+        weights = bound.attention(entities, vectors, *bound.numeric(run.literals))[1]
     return np.asarray(weights[0], np.float64).mean(1)
 
 

@@ -69,6 +69,10 @@ def numeric_config() -> ConfigDict:
     numeric = ConfigDict()
     numeric.share_transform = False  # one W_x for all fields instead of one a field
     numeric.missing = "embedding"  # a learned vector a field for missing cells, or "zero"
+    numeric.encoding = "linear"  # extensions: "quantile", "periodic" (models/numeric_embedding.py)
+    numeric.bins = 8  # of the quantile encoding: linear inside each, equally many values in each
+    numeric.frequencies = 4  # of the periodic encoding, learned a field: a sine and a cosine each
+    numeric.frequency_scale = 1.0  # > 0, their size at the start, in periods a unit of the scaled value
     return numeric
 
 

@@ -33,6 +33,7 @@ PRESETS: dict[str, Mapping[str, Any]] = {
     "paper": {
         "model.name": "numcoke",
         "score.numeric_order": False,
+        "numeric.encoding": "linear",
         "train.entity_dropout": 0.0,
         "okcl.weight": 0.3,
         "train.learning_rate": 1e-3,

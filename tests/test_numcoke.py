@@ -115,7 +115,7 @@ def test_parameter_shapes() -> None:
         "relation_embedding": (2, 4),
         "numeric": {
             "field_embedding": (3, 6),
-            "value_weight": (3, 6),
+            "value_weight": (3, 1, 6),
             "transform": (3, 6, 6),
             "bias": (3, 6),
             "missing_embedding": (3, 6),

@@ -14,7 +14,7 @@ from numcoke_jax import prng
 from numcoke_jax.batches import Batch
 from numcoke_jax.losses import contrastive
 from numcoke_jax.losses.objective import create_objective
-from numcoke_jax.models import attention, fusion, score
+from numcoke_jax.models import attention, fusion, numeric_embedding, score
 from numcoke_jax.ops import pairwise
 from tests import examples
 from tests.oracles import binary_cross_entropy, numcoke
@@ -41,6 +41,8 @@ SWITCHES: dict[str, dict[str, Any]] = {
         "okcl__in_batch": True,
     },
     "hidden experts": {
+        "numeric__encoding": "quantile",
+        "numeric__bins": 3,
         "experts__hidden": 3,
         "experts__noise": False,
         "attention__operators": ("difference",),
@@ -54,6 +56,8 @@ SWITCHES: dict[str, dict[str, Any]] = {
         "train__unknown_weight": 0.25,
     },
     "no query": {
+        "numeric__encoding": "periodic",
+        "numeric__frequencies": 2,
         "experts__noise": False,
         "attention__operators": ("concatenation",),
         "attention__use_query": False,
@@ -118,6 +122,7 @@ def test_the_switches_cover_every_choice() -> None:
 
     assert chosen("numeric", "share_transform") == chosen("experts", "noise") == {False, True}
     assert chosen("numeric", "missing") == {"embedding", "zero"}
+    assert chosen("numeric", "encoding") == set(numeric_embedding.ENCODINGS)
     assert {min(chosen("experts", "count")), min(chosen("experts", "hidden"))} == {1, 0}
     assert set().union(*chosen("attention", "operators")) == set(attention.OPERATORS)
     assert {0.0, 0.5, 1.0} == chosen("attention", "relation_weight")

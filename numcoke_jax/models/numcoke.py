@@ -15,7 +15,7 @@ from numcoke_jax.models.attention import PerceptualAttention
 from numcoke_jax.models.experts import MixtureOfExperts
 from numcoke_jax.models.fusion import KnowledgeFusion
 from numcoke_jax.models.interface import GraphSizes
-from numcoke_jax.models.numeric_embedding import Literals, NumericValueEmbedding, value_coefficients
+from numcoke_jax.models.numeric_embedding import Literals, NumericValueEmbedding
 from numcoke_jax.models.numeric_order import NumericOrder, order_logits
 from numcoke_jax.models.score import EncodedEntities, TranslationOrderScore
 
@@ -67,8 +67,8 @@ class NumCoKE(nn.Module):
         relation_vectors = self.relation_embedding[relations]
         entities = self.experts(self._features(train=train), relations, train=train)
         if self.sizes.fields:  # a graph without literals has no attributes to attend to or to fuse
-            coefficients = value_coefficients(literals)
-            attributes, _ = self.attention(entities, relation_vectors, coefficients, self.numeric())
+            coefficients, basis = self.numeric(literals)
+            attributes, _ = self.attention(entities, relation_vectors, coefficients, basis)
             entities = self.fusion(entities, attributes)
         return EncodedEntities(
             entities=entities,

@@ -5,9 +5,20 @@ The paper prints o_i^m = (W_x^m + w_m X_im) * v_m, a matrix plus a vector.  Read
     o_im = W_x^m v_m + bias_m + X_im (w_m * v_m)     where the value is observed
     o_im = u_m                                       where it is missing (u_m learned)
 
-which is affine in the value.  So o is never built as an [N, M, a] tensor: with the coefficients
-c_im = [observed, observed * X_im, 1 - observed] and the basis T_m = [W_x^m v_m + bias_m, w_m * v_m, u_m],
-o_im = sum_q c_imq T_mq, and whatever is linear in o is a matrix product over the coefficients.
+which is affine in the value.  Two extensions (off in the paper's preset) replace the number X_im by a
+vector phi(X_im) of P parts, each with a weight vector of its own, sum_p phi_p(X_im) (w_mp * v_m):
+
+    linear     phi = (X_im)                                        the paper's, P = 1
+    quantile   phi_p = min(max(B q_im - p, 0), 1), p = 0..B-1      q_im the value's quantile in [0, 1]: a
+               curve over B bins of equally many values, linear inside a bin ("piecewise linear encoding",
+               Gorishniy, Rubachev, Babenko, "On Embeddings for Numerical Features in Tabular Deep
+               Learning", NeurIPS 2022; here the quantile takes the value's place inside a bin too)
+    periodic   phi = (sin 2 pi f_mp X_im, cos 2 pi f_mp X_im)      f learned a field, P = 2 F (the same paper)
+
+o stays linear in phi, so it is never built as an [N, M, a] tensor: with the coefficients
+c_im = [observed, observed * phi(X_im), 1 - observed] and the basis T_m = [W_x^m v_m + bias_m, w_mp * v_m,
+u_m], o_im = sum_q c_imq T_mq with Q = P + 2, and whatever is linear in o is a matrix product over the
+coefficients.
 """
 
 from typing import Any
@@ -17,6 +28,8 @@ import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Float
 
+ENCODINGS = ("linear", "quantile", "periodic")
+
 
 @struct.dataclass
 class Literals:
@@ -25,14 +38,8 @@ class Literals:
     # Arrays, or what JAX puts in their place when it describes a compiled function.
     values: Any  # float32 [N, M] on the scale of `data.normalize`; 0 where missing
     observed: Any  # bool [N, M]
-    positions: Any = None  # float32 [N, M] quantiles in [0, 1], or None; for the numeric order term
+    positions: Any = None  # float32 [N, M] quantiles in [0, 1], or None; for what compares or bins values
     facts: Any = None  # int32 [n, 3], training facts as (head, relation, tail), or None
-
-
-def value_coefficients(literals: Literals) -> Float[Array, "N M 3"]:
-    """c_im = [observed, observed * value, 1 - observed]: nothing of a missing cell's stored value is left."""
-    observed = literals.observed.astype(literals.values.dtype)
-    return jnp.stack([observed, jnp.where(literals.observed, literals.values, 0.0), 1.0 - observed], axis=-1)
 
 
 def attribute_vectors(
@@ -42,28 +49,74 @@ def attribute_vectors(
     return jnp.einsum("nmq,mqa->nma", coefficients, basis)
 
 
+def quantile_parts(quantiles: Float[Array, "N M"], bins: int) -> Float[Array, "N M B"]:
+    """The share of each of B bins that lies below the quantile."""
+    return jnp.clip(bins * quantiles[..., None] - jnp.arange(bins), 0.0, 1.0)
+
+
+def periodic_parts(values: Float[Array, "N M"], frequency: Float[Array, "M F"]) -> Float[Array, "N M 2*F"]:
+    """Sines, then cosines, of the values in periods."""
+    angle = 2.0 * jnp.pi * values[..., None] * frequency
+    return jnp.concatenate([jnp.sin(angle), jnp.cos(angle)], axis=-1)
+
+
 class NumericValueEmbedding(nn.Module):
-    """The basis T [M, 3, a] of the attribute vectors.
+    """The coefficients [N, M, Q] and the basis T [M, Q, a] of the attribute vectors.
 
     Attributes:
       num_fields: M.
       attribute_dim: a.
       share_transform: one W_x and bias for all fields, as RAKGE has it, instead of one a field.
-      missing: "embedding" gives missing cells a learned vector a field; "zero" embeds them as the value 0.
+      missing: "embedding" gives missing cells a learned vector a field; "zero" embeds them as phi = 0, of
+        the linear encoding the value 0.
+      encoding: one of `ENCODINGS`.
+      bins: B, of the quantile encoding.
+      frequencies: F, of the periodic encoding.
+      frequency_scale: standard deviation of the f at the start, in periods a unit of the scaled value.
     """
 
     num_fields: int
     attribute_dim: int
     share_transform: bool = False
     missing: str = "embedding"
+    encoding: str = "linear"
+    bins: int = 8
+    frequencies: int = 4
+    frequency_scale: float = 1.0
 
     @nn.compact
-    def __call__(self) -> Float[Array, "M 3 a"]:
+    def __call__(self, literals: Literals) -> tuple[Float[Array, "N M Q"], Float[Array, "M Q a"]]:
+        parts = self.encode(literals)
+        observed = literals.observed.astype(parts.dtype)[..., None]
+        shown = jnp.where(literals.observed[..., None], parts, 0.0)  # nothing of a missing cell's value stays
+        coefficients = jnp.concatenate([observed, shown, 1.0 - observed], axis=-1)
+        return coefficients, self.basis(parts.shape[-1])
+
+    def encode(self, literals: Literals) -> Float[Array, "N M P"]:
+        """phi of every cell; meaningless where not observed.
+
+        Raises:
+          ValueError: the quantile encoding without `literals.positions`.
+        """
+        known = jnp.where(literals.observed, literals.values, 0.0)  # a stored NaN must not reach a gradient
+        if self.encoding == "linear":
+            return known[..., None]
+        if self.encoding == "quantile":
+            if literals.positions is None:
+                raise ValueError("the quantile encoding needs literals.positions: the values' quantiles")
+            return quantile_parts(literals.positions, self.bins)
+        start = nn.initializers.normal(self.frequency_scale)
+        return periodic_parts(known, self.param("frequency", start, (self.num_fields, self.frequencies)))
+
+    def basis(self, num_parts: int) -> Float[Array, "M Q a"]:
+        """T: what a cell gets for being observed, for each part of its value, for being missing."""
         fields, size = self.num_fields, self.attribute_dim
         vectors = nn.initializers.xavier_normal()
         matrices = nn.initializers.xavier_normal(batch_axis=(0,))
         field = self.param("field_embedding", vectors, (fields, size))  # v_m
-        slope = self.param("value_weight", vectors, (fields, size))  # w_m
+        # Xavier's for the matrix of M fields and a entries, whatever the number of parts.
+        parts_start = nn.initializers.xavier_normal(in_axis=0, out_axis=2, batch_axis=(1,))
+        slope = self.param("value_weight", parts_start, (fields, num_parts, size))  # w_mp
         if self.share_transform:
             transform = self.param("transform", vectors, (size, size))
             bias = self.param("bias", nn.initializers.zeros_init(), (size,))
@@ -76,4 +129,5 @@ class NumericValueEmbedding(nn.Module):
             missing = self.param("missing_embedding", vectors, (fields, size))  # u_m
         else:
             missing = offset
-        return jnp.stack([offset, slope * field, missing], axis=1)
+        parts = slope * field[:, None]
+        return jnp.concatenate([offset[:, None], parts, missing[:, None]], axis=1)

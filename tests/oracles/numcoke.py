@@ -21,11 +21,11 @@ def encode_entity(parameters: Parameters, config: Any, literals: Any, entity: in
     attributes = [
         attribute_vector(
             parameters["numeric"],
+            config.numeric,
             field,
             float(literals.values[entity, field]),
+            float(literals.positions[entity, field]),
             bool(literals.observed[entity, field]),
-            share_transform=config.numeric.share_transform,
-            missing=config.numeric.missing,
         )
         for field in range(fields)
     ]
