@@ -1,22 +1,25 @@
 """How often a trained model puts two entities in the right order, by how close their values are.
 
-    python -m experiments.order_accuracy --workdir=runs/credit-seed0 [--json=FILE]
+    python -m experiments.order_accuracy --workdir=runs/credit-seed0 [--workdir=...] [--json=FILE]
 
 The paper's claim of telling 183 cm from 184 cm, measured: test pairs by quarter of the gap between both
 values and by whether both, one or no value is observed, beside the rule "compare the raw values" (a guess
-where one is missing).
+where one is missing).  Several runs on one graph, such as its seeds: mean ± standard deviation over them.
 """
 
 import functools
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import rich.console
 from rich.table import Table
 
+from experiments.seeds import cell, mean_and_deviation
 from numcoke_jax.commands import OneLineParser, run_command
 from numcoke_jax.console import Console
+from numcoke_jax.errors import UserError
 from numcoke_jax.order_accuracy import pair_orders, summary
 from numcoke_jax.report import write_json_atomically
 from numcoke_jax.trained import load_trained
@@ -37,20 +40,41 @@ def order_accuracy(workdir: Path, split: str = "test") -> list[dict[str, Any]]:
     return summary(orders)
 
 
+def over_runs(tables: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Rows of several runs on one graph as one table: the model's mean share and its standard deviation.
+
+    Raises:
+      UserError: the runs have other pairs, by number, gap or observed values.
+    """
+    pairs = [[{**row, "model": None} for row in table] for table in tables]
+    if any(found != pairs[0] for found in pairs):
+        raise UserError("the runs have other pairs or values: give runs of one graph, such as its seeds")
+    rows = []
+    for of_pairs in zip(*tables, strict=True):
+        model = mean_and_deviation([row["model"] for row in of_pairs])
+        rows.append({**of_pairs[0], "model": model["mean"], "model std": model["std"]})
+    return rows
+
+
 def _run(arguments: list[str]) -> int:
     parser = OneLineParser(prog="python -m experiments.order_accuracy", description=__doc__)
-    parser.add_argument("--workdir", required=True, type=Path, help="folder of a finished run")
+    parser.add_argument(
+        "--workdir", required=True, type=Path, action="append", help="folder of a finished run; may repeat"
+    )
     parser.add_argument("--split", default="test", choices=("valid", "test"))
     parser.add_argument("--json", type=Path, help="file for the same numbers")
     options = parser.parse_args(arguments)
-    rows = order_accuracy(options.workdir, options.split)
-    table = Table(title=f"{options.workdir.name}: share of {options.split} pairs in the right order")
-    for name in ("pairs", "count", "model", "raw values"):
-        table.add_column(name, justify="left" if name == "pairs" else "right")
+    rows = over_runs([order_accuracy(workdir, options.split) for workdir in options.workdir])
+    name = options.workdir[0].name
+    title = name if len(options.workdir) == 1 else f"{name} and {len(options.workdir) - 1} more"
+    table = Table(title=f"{title}: share of {options.split} pairs in the right order")
+    for heading in ("pairs", "count", "model", "raw values"):
+        table.add_column(heading, justify="left" if heading == "pairs" else "right")
     for row in rows:
-        shares = ["-" if row[name] is None else f"{row[name]:.4f}" for name in ("model", "raw values")]
-        table.add_row(row["pairs"], f"{row['count']:,}", *shares)
-    rich.console.Console().print(table)
+        shares = ((row["model"], row["model std"]), (row["raw values"], None))
+        cells = [cell({"mean": mean, "std": deviation}) for mean, deviation in shares]
+        table.add_row(row["pairs"], f"{row['count']:,}", *cells)
+    rich.console.Console(markup=False, highlight=False).print(table)
     if options.json:
         write_json_atomically(options.json, rows)
     return 0

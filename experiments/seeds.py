@@ -69,13 +69,18 @@ def summary(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
     for split in SPLITS:
         result[split] = {"count": reports[0][split]["count"]}
         for metric in METRIC_TITLES:
-            numbers = [report[split][metric] for report in reports]
-            known = all(number is not None for number in numbers)
-            result[split][metric] = {
-                "mean": statistics.fmean(numbers) if known else None,
-                "std": statistics.stdev(numbers) if known and len(numbers) > 1 else None,
-            }
+            result[split][metric] = mean_and_deviation([report[split][metric] for report in reports])
     return result
+
+
+def mean_and_deviation(numbers: Sequence[float | None]) -> dict[str, float | None]:
+    """Mean and sample standard deviation (n - 1); None where a number is, the deviation of one number too."""
+    known = [number for number in numbers if number is not None]
+    complete = len(known) == len(numbers)
+    return {
+        "mean": statistics.fmean(known) if complete else None,
+        "std": statistics.stdev(known) if complete and len(known) > 1 else None,
+    }
 
 
 def check_same_data(reports: Sequence[dict[str, Any]]) -> None:
@@ -98,11 +103,12 @@ def show(result: dict[str, Any], rounds: int, title: str) -> None:
     for split in SPLITS:
         table.add_column(f"{split} ({result[split]['count']:,})", justify="right")
     for metric, name in METRIC_TITLES.items():
-        table.add_row(name, *(_cell(result[split][metric]) for split in SPLITS))
+        table.add_row(name, *(cell(result[split][metric]) for split in SPLITS))
     rich.console.Console(width=80, markup=False, highlight=False).print(table)
 
 
-def _cell(metric: dict[str, float | None]) -> str:
+def cell(metric: dict[str, float | None]) -> str:
+    """0.1234 ± 0.0056, without deviation for one round."""
     mean, deviation = metric["mean"], metric["std"]
     if mean is None:
         return "-"
@@ -129,7 +135,7 @@ def _run(arguments: Sequence[str]) -> int:
     reports = []
     for command in commands:
         reports.append(run_round(command))
-        mrr = _cell({"mean": reports[-1]["test"]["mrr"], "std": None})
+        mrr = cell({"mean": reports[-1]["test"]["mrr"], "std": None})
         print(f"seed {command.config.seed}: test MRR {mrr}", flush=True)
     check_same_data(reports)
     result = summary(reports)

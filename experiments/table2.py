@@ -209,22 +209,27 @@ def csv_of(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def show(rows: Sequence[dict[str, Any]], shares: dict[str, dict[str, float | None]]) -> None:
-    """Print a table a data set."""
-    console = rich.console.Console(markup=False, highlight=False)
+    """Print a table a data set, of at most 80 columns: deviations and the paper's figures below the means."""
+    console = rich.console.Console(width=80, markup=False, highlight=False)
     for data, of_data in shares.items():
-        caption = (
-            "test, filtered, tails; in brackets the paper's own figures"
-            if any(row["paper"] for row in rows if row["data"] == data)
-            else "test, filtered, tails"
-        )
+        mine = [row for row in rows if row["data"] == data]
+        caption = "test, filtered, tails; gap: MRR on true minus that on shuffled values"
+        if any(row["paper"] for row in mine):
+            caption += "\nin brackets the paper's own figures"
         table = Table(title=data, caption=caption)
-        for place, heading in enumerate(HEADINGS):
-            table.add_column(heading, justify="left" if place < 2 else "right")
-        for row in rows:
-            if row["data"] == data:
-                table.add_row(*cells_of(row))
+        table.add_column("model", min_width=len("NumCoKE, numeric"))
+        for heading in (*HEADINGS[2:-1], "gap"):
+            table.add_column(heading, justify="right")
+        group = None
+        for row in mine:
+            if row["group"] != group:
+                table.add_section()
+                group = row["group"]
+                table.add_row(group, style="italic")
+            _, *cells = cells_of(row)
+            table.add_row(*(cell.replace(" ± ", "\n±").replace(" (", "\n(") for cell in cells))
         table.add_section()
-        table.add_row(*improvement_cells(of_data))
+        table.add_row("improvement", *improvement_cells(of_data)[2:])
         console.print(table)
 
 

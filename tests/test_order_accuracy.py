@@ -4,6 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments.order_accuracy import over_runs
+from numcoke_jax.errors import UserError
 from numcoke_jax.graph import NumericGraph, Vocabulary
 from numcoke_jax.order_accuracy import field_of_relation, pair_orders, summary
 
@@ -67,3 +69,12 @@ def test_a_relation_that_names_no_field_has_no_gap():
     np.testing.assert_array_equal(result.model, [1, 0, 1, 0.5, 1])
     assert field_of_relation(graph("near"), 0) is None
     assert field_of_relation(graph(), 0) == 0
+
+
+def test_runs_of_one_graph_become_mean_and_standard_deviation():
+    one, two = ([{"pairs": "all", "count": 3, "model": share, "raw values": 0.5}] for share in (0.5, 0.75))
+    assert over_runs([one]) == [{**one[0], "model std": None}]
+    (row,) = over_runs([one, two])
+    assert row == {**one[0], "model": 0.625, "model std": pytest.approx(0.125 * 2**0.5)}
+    with pytest.raises(UserError, match=r"the runs have other pairs or values: give runs of one graph"):
+        over_runs([one, [{**two[0], "count": 4}]])
