@@ -3,119 +3,152 @@ r"""Do the numbers count?  Every model on true, shuffled, zeroed and removed val
     python -m experiments.literal_use --config=configs/credit.py --data=DIR --presets=numeric,paper \
         --values=true,shuffled --seeds=0,1,2 --out=runs/literal_use
 
-One run a (preset, values, seed), each in a workdir of its own under --out; finished runs are not done
+    python -m experiments.literal_use --config=configs/credit.py --splits=10/10/80,80/10/10 --out=runs/splits
+
+One run a (split, preset, values, seed), each in a workdir of its own under --out; finished runs are not done
 again.  The table has mean and standard deviation over the seeds and, as its own column, the gap between
-true and shuffled values; the same numbers go to literal_use.json and literal_use.png.
+true and shuffled values; the same numbers go to literal_use.json and literal_use.png.  --splits parts the
+facts of the config's table anew; a folder of --data has its own split.
 """
 
 import argparse
 import functools
-import statistics
+import re
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import rich.console
 from rich.table import Table
 
-from experiments.rounds import round_command, run_round
+from experiments import figures, sweep
+from experiments.rounds import run_round
+from experiments.seeds import check_same_data, summary
 from numcoke_jax.command_line import Command
 from numcoke_jax.commands import OneLineParser, run_command
+from numcoke_jax.console import METRIC_TITLES
 from numcoke_jax.data.controls import CONTROLS
+from numcoke_jax.errors import UserError
 from numcoke_jax.presets import PRESETS
 from numcoke_jax.report import write_json_atomically
 
-METRICS = ("mrr", "hits@1", "mr")
+GIVEN = ""  # the split that the config or the folder has
+SHOWN = ("mrr", "hits@1", "mr")
+
+Key = tuple[str, str, str]  # split, preset, control
 
 
-def command_of(
-    config: str, data: str, preset: str, values: str, seed: str, out: Path, extra: list[str]
-) -> Command:
-    """The command of one run."""
-    return round_command(
-        [
-            f"--config={config}:{preset}",
-            *([f"--config.data.path={data}"] if data else []),
-            *extra,
-            f"--workdir={out / f'{preset}-{values}-seed{seed}'}",
-            f"--config.seed={seed}",
-            f"--config.data.control={values}",
-        ]
-    )
+def shares_of(split: str) -> tuple[float, ...]:
+    """80/10/10 -> (0.8, 0.1, 0.1).
+
+    Raises:
+      UserError: not three percentages that add up to 100.
+    """
+    parts = split.split("/")
+    if not all(re.fullmatch(r"\d{1,3}", part) for part in parts) or len(parts) != 3:
+        raise UserError(f"--splits={split} must be percentages of train/valid/test, such as 80/10/10")
+    percentages = [int(part) for part in parts]
+    if sum(percentages) != 100:
+        raise UserError(f"--splits={split} adds up to {sum(percentages)}, must be 100")
+    return tuple(percentage / 100 for percentage in percentages)
 
 
-def rows_of(reports: dict[tuple[str, str, int], Any]) -> list[dict[str, Any]]:
-    """One row a (preset, values): mean and standard deviation of the test metrics, and the gap in MRR."""
+def commands_of(options: argparse.Namespace, extra: Sequence[str]) -> dict[tuple[Key, int], Command]:
+    """The command of every run; all flags are checked before the first one starts.
+
+    Raises:
+      UserError: a wrong flag, preset, control or split.
+    """
+    splits = options.splits.split(",") if options.splits else [GIVEN]
+    if options.splits and options.data:
+        raise UserError("--splits parts the facts of a table: a folder of --data has its own split")
+    commands = {}
+    for split in splits:
+        shares = {"data.split": shares_of(split)} if split != GIVEN else {}
+        for preset in options.presets.split(","):
+            for control in options.values.split(","):
+                for seed in sweep.seeds_of(options.seeds):
+                    parts = [*([split.replace("/", "-")] if split else []), preset, control, f"seed{seed}"]
+                    commands[(split, preset, control), seed] = sweep.command_of(
+                        f"{options.config}:{preset}",
+                        {**shares, "data.control": control},
+                        options.out / "-".join(parts),
+                        data=options.data,
+                        seed=seed,
+                        extra=extra,
+                    )
+    return commands
+
+
+def rows_of(reports: Mapping[Key, Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """A row a (split, preset, control): test metrics as mean and std, and the gap to shuffled values."""
     rows = []
-    for preset, values in dict.fromkeys((preset, values) for preset, values, _ in reports):
-        mine = [report["test"] for key, report in reports.items() if key[:2] == (preset, values)]
-        row: dict[str, Any] = {"preset": preset, "values": values, "seeds": len(mine)}
-        for metric in METRICS:
-            numbers = [test[metric] for test in mine]
-            row[metric] = statistics.fmean(numbers)
-            row[f"{metric} std"] = statistics.stdev(numbers) if len(numbers) > 1 else None
-        rows.append(row)
-    for row in rows:
-        controls = {other["values"]: other["mrr"] for other in rows if other["preset"] == row["preset"]}
-        has_gap = row["values"] == "true" and "shuffled" in controls
-        row["gap to shuffled"] = row["mrr"] - controls["shuffled"] if has_gap else None
+    for (split, preset, control), of_key in reports.items():
+        test = summary(of_key)["test"]
+        shuffled = reports.get((split, preset, "shuffled")) if control == "true" else None
+        rows.append(
+            {
+                "split": split or None,
+                "preset": preset,
+                "values": control,
+                "seeds": len(of_key),
+                **{metric: test[metric] for metric in METRIC_TITLES},
+                "gap to shuffled": test["mrr"]["mean"] - summary(shuffled)["test"]["mrr"]["mean"]
+                if shuffled
+                else None,
+            }
+        )
     return rows
 
 
-def show(rows: list[dict[str, Any]], title: str) -> None:
-    """Print the rows as a table."""
-    table = Table(title=title)
-    for name in ("preset", "values", "seeds", "MRR", "Hits@1", "MR", "gap to shuffled"):
-        table.add_column(name, justify="left" if name in ("preset", "values") else "right")
+def show(rows: Sequence[Mapping[str, Any]], title: str) -> None:
+    """Print the rows as a table of at most 80 columns."""
+    table = Table(title=title, caption="test, filtered, tails; gap: MRR on true minus shuffled values")
+    with_split = any(row["split"] for row in rows)
+    names = [*(["split"] if with_split else []), "preset", "values"]
+    for name in names:
+        table.add_column(name)
+    for name in (*(METRIC_TITLES[metric] for metric in SHOWN), "gap"):
+        table.add_column(name, justify="right")
     for row in rows:
-        cells = [_with_deviation(row[metric], row[f"{metric} std"]) for metric in METRICS]
-        gap = "-" if row["gap to shuffled"] is None else f"{row['gap to shuffled']:.3f}"
-        table.add_row(row["preset"], row["values"], str(row["seeds"]), *cells, gap)
-    rich.console.Console().print(table)
+        cells = [sweep.cell(row[metric], digits=2 if metric == "mr" else 3) for metric in SHOWN]
+        gap = "-" if row["gap to shuffled"] is None else f"{row['gap to shuffled']:+.3f}"
+        table.add_row(*(row[name] for name in names), *cells, gap)
+    rich.console.Console(width=80, markup=False, highlight=False).print(table)
 
 
-def draw(rows: list[dict[str, Any]], title: str, path: Path) -> None:
-    """Bars of test MRR, a group a preset, a bar a control."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    presets = list(dict.fromkeys(row["preset"] for row in rows))
-    controls = list(dict.fromkeys(row["values"] for row in rows))
-    figure, axes = plt.subplots(figsize=(1.6 + 1.4 * len(presets), 3.6), layout="constrained")
-    width = 0.8 / len(controls)
-    for place, control in enumerate(controls):
-        mine = {row["preset"]: row for row in rows if row["values"] == control}
-        heights = [mine[preset]["mrr"] for preset in presets]
-        errors = [mine[preset]["mrr std"] or 0.0 for preset in presets]
-        middles = [number + (place - (len(controls) - 1) / 2) * width for number in range(len(presets))]
-        bars = axes.bar(middles, heights, width * 0.92, yerr=errors, label=f"{control} values", capsize=2)
-        axes.bar_label(bars, fmt="%.2f", padding=2, fontsize=8)
-    axes.set_xticks(range(len(presets)), presets)
-    axes.set_ylim(0.0, 1.08)
-    axes.set_ylabel("test MRR, filtered, tails")
-    axes.set_title(title)
-    axes.legend(loc="lower right", fontsize=8)
-    figure.savefig(path, dpi=150, facecolor="white")  # opaque: reads the same on a dark page
-    plt.close(figure)
+def draw(rows: Sequence[Mapping[str, Any]], title: str, path: Path) -> None:
+    """Bars of test MRR: a group a split and preset, a bar a control."""
+    groups = list(dict.fromkeys((row["split"], row["preset"]) for row in rows))
+    by_key = {(row["split"], row["preset"], row["values"]): row for row in rows}
+    series = {
+        f"{control} values": [sweep.point(by_key[*group, control], "mrr") for group in groups]
+        for control in dict.fromkeys(row["values"] for row in rows)
+    }
+    figure, (panel,) = figures.new_figure(2.2 + 0.55 * len(groups) * len(series), 3.8)
+    names = [f"{preset}\n{split}" if split else preset for split, preset in groups]
+    figures.bars(panel, names, series)
+    panel.set_ylim(0.0, 1.08)
+    panel.set_ylabel("test MRR, filtered, tails", fontsize=9)
+    panel.set_title(title, fontsize=10)
+    figure.legend(loc="outside lower center", ncols=len(series), fontsize=8, frameon=False)
+    figures.save(figure, path)
 
 
-def _with_deviation(mean: float, deviation: float | None) -> str:
-    return f"{mean:.3f}" if deviation is None else f"{mean:.3f} ± {deviation:.3f}"
-
-
-def _options(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
+def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = OneLineParser(
         prog="python -m experiments.literal_use",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="Further --config.KEY=VALUE flags are given to every run.",
+        allow_abbrev=False,
     )
     parser.add_argument("--config", required=True, help="config file, such as configs/credit.py")
     parser.add_argument("--data", default="", help="folder in text layout; else the config's table")
     parser.add_argument("--presets", default="numeric,paper", help=f"some of {','.join(PRESETS)}")
     parser.add_argument("--values", default="true,shuffled", help=f"some of {','.join(CONTROLS)}")
+    parser.add_argument("--splits", default=GIVEN, help="train/valid/test, such as 10/10/80,80/10/10")
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument(
         "--out", required=True, type=Path, help="folder for the runs, the table and the figure"
@@ -123,20 +156,15 @@ def _options(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     return parser.parse_known_args(arguments)
 
 
-def _run(arguments: list[str]) -> int:
+def _run(arguments: Sequence[str]) -> int:
     options, extra = _options(arguments)
-    commands = {  # all of them, so that a wrong name shows before the first run
-        (preset, values, seed): command_of(
-            options.config, options.data, preset, values, seed, options.out, extra
-        )
-        for preset in options.presets.split(",")
-        for values in options.values.split(",")
-        for seed in options.seeds.split(",")
-    }
-    reports = {}
-    for (preset, values, seed), command in commands.items():
-        report = reports[preset, values, command.config.seed] = run_round(command)
-        print(f"{preset} {values} seed {seed}: test MRR {report['test']['mrr']:.4f}", flush=True)
+    reports: dict[Key, list[dict[str, Any]]] = {}
+    for (key, seed), command in commands_of(options, extra).items():
+        reports.setdefault(key, []).append(run_round(command))
+        mrr = reports[key][-1]["test"]["mrr"]
+        print(f"{' '.join(filter(None, key))} seed {seed}: test MRR {mrr:.4f}", flush=True)
+    for of_key in reports.values():
+        check_same_data(of_key)
     rows = rows_of(reports)
     title = Path(options.data).name or Path(options.config).stem
     show(rows, title)
@@ -145,7 +173,7 @@ def _run(arguments: list[str]) -> int:
     return 0
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Runs what is missing, prints the table, writes JSON and figure; returns the exit code."""
     return run_command(functools.partial(_run, arguments), "interrupted; the same command goes on")
 
