@@ -66,14 +66,13 @@ class PerceptualAttention(nn.Module):
         self, query: Float[Array, "S N a"], coefficients: Float[Array, "N M Q"], basis: Float[Array, "M Q a"]
     ) -> Float[Array, "S N L M"]:
         """sum_j w_j . phi_j(p, o) over the linear operators, before the LeakyReLU."""
-        size = basis.shape[-1]
+        fields, parts, size = basis.shape
         weight = nn.initializers.xavier_normal()
-        slots, entities = query.shape[:2]
-        scores = jnp.zeros((slots, entities, self.heads, basis.shape[0]), query.dtype)
+        of_parts: Array | float = 0.0  # w . phi(p, T_mq), the share of each part q of the basis
         if "product" in self.operators:  # w . (p * o)
             product = self.param("product", weight, (self.heads, size))
-            keys = jnp.einsum("la,mqa->almq", product, basis)
-            scores += (jnp.einsum("sna,almq->snlmq", query, keys) * coefficients[:, None]).sum(-1)
+            keys = jnp.einsum("la,mqa->qlma", product, basis).reshape(-1, size)
+            of_parts = (query @ keys.T).reshape(*query.shape[:2], parts, self.heads, fields)
         query_weight = jnp.zeros((self.heads, size), query.dtype)
         value_weight = jnp.zeros((self.heads, size), query.dtype)
         if "difference" in self.operators:  # w . (p - o)
@@ -83,9 +82,12 @@ class PerceptualAttention(nn.Module):
             concatenation = self.param("concatenation", weight, (self.heads, 2 * size))
             query_weight = query_weight + concatenation[:, :size]
             value_weight = value_weight + concatenation[:, size:]
-        of_query = jnp.einsum("sna,la->snl", query, query_weight)
-        of_value = jnp.einsum("nmq,lmq->nlm", coefficients, jnp.einsum("la,mqa->lmq", value_weight, basis))
-        return scores + of_query[..., None] + of_value
+        of_parts = of_parts + jnp.einsum("la,mqa->qlm", value_weight, basis)
+        scores = jnp.einsum("sna,la->snl", query, query_weight)[..., None]
+        # Added up one by one: XLA's reduction over an axis of 3 takes as long as the matrix product.
+        for part in range(parts):
+            scores = scores + of_parts[..., part, :, :] * coefficients[:, None, :, part]
+        return scores
 
     def mlp_scores(
         self, query: Float[Array, "S N a"], coefficients: Float[Array, "N M Q"], basis: Float[Array, "M Q a"]
@@ -110,9 +112,12 @@ class PerceptualAttention(nn.Module):
         basis: Float[Array, "M Q a"],
     ) -> Float[Array, "S N a"]:
         """o(l) = sum_mq (a_m c_mq) (W_agg(l) T_mq), heads concatenated."""
-        size = basis.shape[-1]
+        parts, size = basis.shape[1:]
         matrices = nn.initializers.xavier_normal(batch_axis=(0,))
         kernel = self.param("aggregation", matrices, (self.heads, size // self.heads, size))  # W_agg
-        values = jnp.einsum("lba,mqa->lmqb", kernel, basis)
-        mixed = jnp.einsum("snlmq,lmqb->snlb", weights[..., None] * coefficients[:, None], values)
-        return mixed.reshape(*mixed.shape[:2], size)
+        values = jnp.einsum("lba,mqa->lqmb", kernel, basis).reshape(self.heads, -1, size // self.heads)
+        outputs = []
+        for head in range(self.heads):  # a plain matrix product each: batched ones move their operands around
+            shares = [weights[:, :, head] * coefficients[..., part] for part in range(parts)]
+            outputs.append(jnp.concatenate(shares, axis=-1) @ values[head])
+        return jnp.concatenate(outputs, axis=-1)
