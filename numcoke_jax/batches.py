@@ -2,7 +2,7 @@
 
 An entity's encoding depends on the relation but not on the query, so a step takes S relations with up
 to H heads each and encodes S entity tables, not one a query.  Every (head, relation) of the training
-split comes exactly once an epoch.
+split comes exactly once an epoch.  A step works on all N entities, or on a sample (`candidates.py`).
 """
 
 from typing import Any
@@ -10,27 +10,30 @@ from typing import Any
 import flax.struct
 import numpy as np
 
+from numcoke_jax.candidates import entities_per_step, own_tail_limit, step_entities
 from numcoke_jax.errors import UserError
 from numcoke_jax.graph import HEAD, RELATION, NumericGraph
 from numcoke_jax.reversed_facts import reversed_facts
 from numcoke_jax.tail_index import TailIndex
 
+CANDIDATE_STREAM = 1  # apart from the order of an epoch, which is seeded by two numbers
 STEP_SLACK = 1.25  # how many more steps an epoch may have for the sake of fewer relation slots
 
 
 @flax.struct.dataclass
 class Batch:
-    """One step's queries: S relation slots with H heads each, over N candidate tails.
+    """One step's queries: S relation slots with H heads each, over E candidate tails.
 
     Padded slots have mask False, all-False labels and negatives, and id 0.
 
     Attributes:
       relations: int32 [S]; a relation with many heads can fill several slots.
-      heads: int32 [S, H].
+      heads: int32 [S, H], places in `entities`.
       mask: bool [S, H], True at real queries.
-      labels: bool [S, H, N], True at the training tails of (head, relation).
-      negatives: bool [S, H, N], True at the tails that are known to be false for (head, relation): those of
+      labels: bool [S, H, E], True at the training tails of (head, relation).
+      negatives: bool [S, H, E], True at the tails that are known to be false for (head, relation): those of
         neg.txt, and of strict orders those that a training fact rules out.
+      entities: int32 [E], ids of the entities that the step works on, ascending; None: all N, in order.
     """
 
     relations: Any
@@ -38,6 +41,7 @@ class Batch:
     mask: Any
     labels: Any
     negatives: Any
+    entities: Any = None
 
 
 class TrainBatches:
@@ -55,6 +59,8 @@ class TrainBatches:
       num_queries: distinct (head, relation) pairs of the training split.
       positives: index of the training facts.
       negatives: index of what is known to be false.
+      num_entities: N.
+      entities_per_step: E; N unless candidates are sampled.
     """
 
     def __init__(
@@ -65,15 +71,23 @@ class TrainBatches:
         relations_per_step: int,
         seed: int,
         negatives: str = "given",
+        candidates: int = 0,
     ) -> None:
-        """Index the training split; relations_per_step 0 takes `choose_relations_per_step`.
+        """Index the training split.
 
-        `negatives` is "given" (neg.txt alone) or "reversed": also (t, r, h) of every training fact (h, r, t),
-        and every entity compared with itself, for relations that are strict orders.
+        Args:
+          graph: whose training facts and negatives are taken.
+          batch_size: query slots a step.
+          relations_per_step: S; 0 takes `choose_relations_per_step`.
+          seed: of the order and of the sampled candidates.
+          negatives: "given" (neg.txt alone) or "reversed": also (t, r, h) of every training fact (h, r, t),
+            and every entity compared with itself, for relations that are strict orders.
+          candidates: C of `candidates.py`; 0 takes all entities.
 
         Raises:
-          UserError: no training facts, relations_per_step does not divide batch_size, or `negatives` is
-            "reversed" and a relation holds in both directions.
+          UserError: no training facts, relations_per_step does not divide batch_size, `negatives` is
+            "reversed" and a relation holds in both directions, or fewer entities than a step with
+            candidates needs.
           ValueError: a batch_size below 1 or a negative seed.
         """
         if not len(graph.train):
@@ -100,6 +114,15 @@ class TrainBatches:
         self.heads_per_relation = batch_size // relations_per_step
         self.num_queries = len(self.positives.queries)
         self.steps_per_epoch = count_steps(counts, batch_size, relations_per_step)
+        self.entities_per_step = self.num_entities
+        self._tail_limit = 0
+        if candidates:
+            num_facts = len(self.positives.tails)
+            self._tail_limit = own_tail_limit(candidates, batch_size, num_facts, self.num_queries)
+            self.entities_per_step = entities_per_step(
+                candidates, batch_size, self._tail_limit, self.num_entities
+            )
+        self._samples = bool(candidates)
         self._chunk_start, self._chunk_length = _cut(counts, self.heads_per_relation)
         self._epoch_order: tuple[int, np.ndarray, np.ndarray] | None = None
 
@@ -118,12 +141,29 @@ class TrainBatches:
         heads = np.where(mask, heads, 0).astype(np.int32)
         relations = np.where(mask[:, 0], relations[:, 0], 0).astype(np.int32)
         negative_rows = np.where(mask, self.negatives.rows(heads, relations[:, None]), -1)
+        if not self._samples:
+            return Batch(
+                relations=relations,
+                heads=heads,
+                mask=mask,
+                labels=self.positives.mask_rows(rows, self.num_entities),
+                negatives=self.negatives.mask_rows(negative_rows, self.num_entities),
+            )
+        entities = step_entities(
+            heads[mask],
+            self.positives.pairs(rows[mask])[1],
+            tail_limit=self._tail_limit,
+            size=self.entities_per_step,
+            num_entities=self.num_entities,
+            seed=(self.seed, step, CANDIDATE_STREAM),
+        )
         return Batch(
             relations=relations,
-            heads=heads,
+            heads=np.where(mask, np.searchsorted(entities, heads), 0).astype(np.int32),
             mask=mask,
-            labels=self.positives.mask_rows(rows, self.num_entities),
-            negatives=self.negatives.mask_rows(negative_rows, self.num_entities),
+            labels=self.positives.mask_rows_among(rows, entities),
+            negatives=self.negatives.mask_rows_among(negative_rows, entities),
+            entities=entities,
         )
 
     def _query_rows(self, epoch: int, step_in_epoch: int) -> np.ndarray:

@@ -148,6 +148,7 @@ def train_config() -> ConfigDict:
     train.epochs = 200  # passes over all (head, relation) pairs of the training split
     train.batch_size = 256  # (head, relation) pairs a step
     train.relations_per_step = 4  # relation slots a step; divides batch_size; 0 chooses from the graph
+    train.candidates = 0  # C, sampled candidate tails a step (candidates.py), for large graphs; 0: all
     train.optimizer = "adam"  # "adam" or "adamw"
     train.learning_rate = 1e-3  # peak learning rate, > 0
     train.schedule = "constant"  # "constant" or "cosine" (down to 0 at the last step)

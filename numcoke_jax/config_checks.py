@@ -198,6 +198,7 @@ RULES: dict[str, Rule] = {
     "train.epochs": _integer(1, 1_000_000),
     "train.batch_size": _integer(1, 1_048_576),
     "train.relations_per_step": _integer(0, 65_536),
+    "train.candidates": _integer(0, 10**8),
     "train.optimizer": _choice("adam", "adamw"),
     "train.learning_rate": _number(0.0, 1e9, low_open=True),
     "train.schedule": _choice("constant", "cosine"),

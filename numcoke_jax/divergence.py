@@ -18,7 +18,7 @@ from numcoke_jax.batches import Batch
 from numcoke_jax.checkpoints import nonfinite_arrays
 from numcoke_jax.optimizer import learning_rate_schedule
 from numcoke_jax.run import Run
-from numcoke_jax.step import PARTS, LossSums, TrainState
+from numcoke_jax.step import PARTS, LossSums, TrainState, loss_inputs
 
 PART_NAMES = {
     "bce": "the BCE loss",
@@ -68,21 +68,23 @@ def first_module(run: Run, state: TrainState, batch: Batch) -> str:
     if broken:
         return f"the parameters were not finite before the step: {_named(broken)}"
     findings: list[str] = []
+    batch = jax.tree.map(jnp.asarray, batch)
+    inputs, literals = loss_inputs(state.params, batch, run.literals)
 
     def loss(params: Any) -> Array:
         key = prng.step_key(state.key, state.step)
         losses = run.programs.objective.losses
-        total, terms = losses(params, batch, run.literals, model=run.programs.model, key=key)
+        total, terms = losses(params, batch, literals, model=run.programs.step_model, key=key)
         for name, (summed, _) in terms.items():
             _look(summed, f"{PART_NAMES.get(name, name)} itself, from finite encodings and scores", findings)
         return total
 
     with nn.intercept_methods(_forward_watch(findings)):
-        loss(state.params)
+        loss(inputs)
     if findings:
         return f"first not finite, forward: {findings[0]}"
     with nn.intercept_methods(_backward_watch(findings)):
-        gradients = jax.grad(loss)(state.params)
+        gradients = jax.grad(loss)(inputs)
     if findings:
         return f"first not finite, backward: {findings[0]}"
     broken = nonfinite_arrays(gradients)

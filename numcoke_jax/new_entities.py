@@ -20,11 +20,9 @@ from numcoke_jax.errors import UserError
 from numcoke_jax.evaluation import Evaluator
 from numcoke_jax.graph import NumericGraph, Vocabulary
 from numcoke_jax.models import GraphSizes, create_model
+from numcoke_jax.models.interface import is_per_entity
 from numcoke_jax.names import NameIndex
 from numcoke_jax.run import Run, literals_for
-
-# What the models call arrays with a row an entity: tables, and biases of hyperbolic models and ConvE.
-PER_ENTITY = ("entity_embedding", "embedding", "head_bias", "tail_bias")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +107,7 @@ def extended_params(params: Any, count: int) -> Any:
     """The parameters with `count` rows more in the arrays of entities, each the mean of the others."""
 
     def extend(path: Sequence[Any], leaf: Any) -> Any:
-        if getattr(path[-1], "key", None) not in PER_ENTITY:
+        if not is_per_entity(path):
             return leaf
         return jnp.concatenate([leaf, jnp.repeat(leaf.mean(axis=0, keepdims=True), count, axis=0)])
 

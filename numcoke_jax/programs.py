@@ -28,6 +28,7 @@ IRRELEVANT = (
     "eval.",
     "checkpoint.",
     "train.batch_size",
+    "train.candidates",
     "train.debug_nans",
     "train.epochs",
     "train.eval_every_epochs",
@@ -42,6 +43,7 @@ class Programs:
 
     Attributes:
       model: the model.
+      step_model: the same for as many entities as a step works on; shares the parameters' names.
       objective: its training loss.
       new_state: (literals, *, key) -> fresh state.
       create_state: the same, jitted.
@@ -50,17 +52,22 @@ class Programs:
     """
 
     model: KnowledgeModel
+    step_model: KnowledgeModel
     objective: Objective
     new_state: Callable[..., TrainState]
     create_state: jax.stages.Wrapped
     step: jax.stages.Wrapped
 
 
-def programs_for(config: ConfigDict, sizes: GraphSizes, total_steps: int) -> Programs:
+def programs_for(
+    config: ConfigDict, sizes: GraphSizes, total_steps: int, *, entities_per_step: int
+) -> Programs:
     """The functions for a checked config on a graph of these sizes; made once for equal settings."""
     relevant = {key: value for key, value in flatten(config).items() if not key.startswith(IRRELEVANT)}
     end = 0 if config.train.schedule == "constant" else total_steps
-    return _programs(_Settings((*relevant.items(), ("total_steps", end)), config, total_steps), sizes)
+    return _programs(
+        _Settings((*relevant.items(), ("total_steps", end)), config, total_steps), sizes, entities_per_step
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,15 +80,16 @@ class _Settings:
 
 
 @functools.lru_cache(maxsize=4)
-def _programs(settings: _Settings, sizes: GraphSizes) -> Programs:
+def _programs(settings: _Settings, sizes: GraphSizes, entities_per_step: int) -> Programs:
     config = settings.config
     model, objective = create_model(config, sizes), create_objective(config)
+    step_model = create_model(config, dataclasses.replace(sizes, entities=entities_per_step))
     optimizer = create_optimizer(config.train, settings.total_steps)
     new_state = functools.partial(create_state, model, optimizer)
 
     def step(state: TrainState, batch: Batch, literals: Literals) -> tuple[TrainState, jax.Array]:
         state, loss = train_step(
-            state, batch, literals, model=model, optimizer=optimizer, objective=objective
+            state, batch, literals, model=step_model, optimizer=optimizer, objective=objective
         )
         return state, jnp.where(state.losses.first_nonfinite_step < 0, loss, jnp.nan)
 
@@ -89,6 +97,7 @@ def _programs(settings: _Settings, sizes: GraphSizes) -> Programs:
     options = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
     return Programs(
         model=model,
+        step_model=step_model,
         objective=objective,
         new_state=new_state,
         create_state=jax.jit(new_state, compiler_options=options),

@@ -11,6 +11,7 @@ from numcoke_jax import prng
 from numcoke_jax.batches import Batch, TrainBatches
 from numcoke_jax.data.controls import controlled_values
 from numcoke_jax.data.load import LoadedGraph, load_graph
+from numcoke_jax.errors import UserError
 from numcoke_jax.evaluation import Evaluator
 from numcoke_jax.graph import NumericGraph
 from numcoke_jax.held_out import HeldOut, hold_out
@@ -84,15 +85,23 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
     scale = LiteralScale.fit(graph, config.data.normalize)
     literals = literals_for(config, scale, graph)
     train = config.train
+    if train.candidates and config.model.name in READS_FACTS:
+        raise UserError(
+            f"train.candidates={train.candidates} has no meaning with model.name={config.model.name}, which "
+            "reads all training facts in every step: set train.candidates=0"
+        )
     batches = TrainBatches(
         graph,
         batch_size=train.batch_size,
         relations_per_step=train.relations_per_step,
         seed=config.seed,
         negatives=train.negatives,
+        candidates=train.candidates,
     )
     total_steps = train.epochs * batches.steps_per_epoch
-    programs = programs_for(config, GraphSizes.of(graph), total_steps)
+    programs = programs_for(
+        config, GraphSizes.of(graph), total_steps, entities_per_step=batches.entities_per_step
+    )
     abstract_state = jax.eval_shape(
         lambda key: programs.new_state(literals, key=key), prng.base_key(config.seed)
     )

@@ -1,5 +1,6 @@
 """The training state and one pure step on it: loss, gradients, update."""
 
+import functools
 from typing import Any
 
 import jax
@@ -14,6 +15,7 @@ from numcoke_jax.losses.objective import Objective
 from numcoke_jax.models.batch_norm import with_statistics
 from numcoke_jax.models.interface import KnowledgeModel
 from numcoke_jax.models.numeric_embedding import Literals
+from numcoke_jax.touched_rows import literals_of, put_rows, take_rows
 
 # What a step watches: the terms of the loss, their weighted sum, the norm of the gradient.
 PARTS = ("bce", "contrastive", "total", "gradient")
@@ -77,8 +79,44 @@ def train_step(
 ) -> tuple[TrainState, Float[Array, ""]]:
     """One update: a pure function of its arguments; jit it with the keyword arguments bound.
 
-    Returns the new state and the total loss of this batch, before the update.
+    Args:
+      state: before the update.
+      batch: of the step.  If it names its entities, rows of others are neither read nor changed
+        (`touched_rows.py`).
+      literals: of all entities.
+      model: for as many entities as the step works on.
+      optimizer, objective: see there.
+
+    Returns:
+      The new state and the total loss of this batch, before the update.
     """
+    update = functools.partial(_update, model=model, optimizer=optimizer, objective=objective)
+    if batch.entities is None:
+        return update(state, batch, literals)
+    tables = {"params": state.params, "opt_state": state.opt_state}
+    part = state.replace(**take_rows(tables, batch.entities))
+    part, total = update(part, batch, literals_of(literals, batch.entities))
+    rows = {"params": part.params, "opt_state": part.opt_state}
+    return part.replace(**put_rows(tables, rows, batch.entities)), total
+
+
+def loss_inputs(params: Any, batch: Batch, literals: Literals) -> tuple[Any, Literals]:
+    """The parameters and literals that the loss of a batch is computed from."""
+    if batch.entities is None:
+        return params, literals
+    return take_rows(params, batch.entities), literals_of(literals, batch.entities)
+
+
+def _update(
+    state: TrainState,
+    batch: Batch,
+    literals: Literals,
+    *,
+    model: KnowledgeModel,
+    optimizer: optax.GradientTransformation,
+    objective: Objective,
+) -> tuple[TrainState, Float[Array, ""]]:
+    """`train_step` of a state and literals that hold exactly the entities of the batch."""
     key = prng.step_key(state.key, state.step)
     gradient = jax.value_and_grad(objective.losses_and_statistics, has_aux=True)
     (total, (terms, statistics)), gradients = gradient(state.params, batch, literals, model=model, key=key)

@@ -107,6 +107,16 @@ class TailIndex:
         mask[self.pairs(rows.reshape(-1))] = True
         return mask.reshape(*rows.shape, num_columns)
 
+    def mask_rows_among(self, rows: np.ndarray, entities: np.ndarray) -> np.ndarray:
+        """Bool [..., E] like `mask_rows`, with the columns of `entities` (int [E], ascending) only."""
+        rows = np.asarray(rows, np.int64)
+        mask = np.zeros((rows.size, len(entities)), bool)
+        asked, tails = self.pairs(rows.reshape(-1))
+        columns = np.minimum(np.searchsorted(entities, tails), len(entities) - 1)
+        found = entities[columns] == tails
+        mask[asked[found], columns[found]] = True
+        return mask.reshape(*rows.shape, len(entities))
+
     def mask(self, heads: np.ndarray | int, relations: np.ndarray | int, num_columns: int) -> np.ndarray:
         """Bool [..., num_columns], True at the tails of each (head, relation); shapes broadcast."""
         return self.mask_rows(self.rows(heads, relations), num_columns)

@@ -9,6 +9,9 @@ from jaxtyping import Array, Float, Int
 from numcoke_jax.graph import NumericGraph
 from numcoke_jax.models.numeric_embedding import Literals
 
+# What the models call arrays with a row an entity: tables, and biases of hyperbolic models and ConvE.
+PER_ENTITY = ("entity_embedding", "embedding", "head_bias", "tail_bias")
+
 
 @dataclasses.dataclass(frozen=True)
 class GraphSizes:
@@ -61,3 +64,8 @@ class KnowledgeModel(Protocol):
     def score(self, encoded: Any, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
         """Logits of every entity as tail."""
         ...
+
+
+def is_per_entity(path: Any) -> bool:
+    """Whether the array at `path` in a tree of parameters or an optimiser's state has a row an entity."""
+    return getattr(path[-1], "key", None) in PER_ENTITY
