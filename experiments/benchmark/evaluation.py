@@ -1,0 +1,180 @@
+"""Time and memory of filtered ranking, beside the per-query formulation.
+
+    python -m experiments.benchmark.evaluation --table=fb15k_237 --dim=200 [--dir=FOLDER] [--json=FILE]
+    python -m experiments.benchmark.evaluation --entities=4000 --fields=20 --dim=200 --queries=1000
+
+Ranks the test split of FB15k-237, or of a synthetic graph, with NumCoKE of untrained parameters: the work
+does not depend on their values.  --naive=K scores K of the queries one at a time as well, every entity
+encoded anew for each, in turn with the package's encoder and score used in the same way.
+"""
+
+import argparse
+import functools
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import rich.console
+from rich.table import Table
+
+from experiments.benchmark import naive
+from experiments.benchmark.problem import Sizes, config_of
+from experiments.benchmark.timing import process_figures
+from numcoke_jax import prng
+from numcoke_jax.commands import OneLineParser, run_command
+from numcoke_jax.config import default_config
+from numcoke_jax.data.load import LoadedGraph, load_graph
+from numcoke_jax.errors import UserError
+from numcoke_jax.evaluation import Evaluator
+from numcoke_jax.graph import HEAD, RELATION
+from numcoke_jax.literal_scale import LiteralScale
+from numcoke_jax.models import GraphSizes, create_model
+from numcoke_jax.models.numeric_embedding import Literals
+from numcoke_jax.report import write_json_atomically
+
+TABLES = ("synthetic", "fb15k_237")
+
+
+def graph_of(options: argparse.Namespace) -> LoadedGraph:
+    """FB15k-237, or a synthetic graph with about `queries` test facts."""
+    data = default_config().data
+    data.table, data.dir = options.table, options.dir
+    if options.table == "synthetic":
+        data.synthetic_entities, data.synthetic_fields = options.entities, options.fields
+        data.synthetic_triples = max(10 * options.queries, 2 * options.entities)
+        share = options.queries / data.synthetic_triples
+        data.split = (1.0 - share, 0.0, share)
+        data.negatives_per_pair = 0
+    return load_graph(data)
+
+
+def measure(loaded: LoadedGraph, *, dim: int, chunk: int, preset: str, naive_queries: int) -> dict[str, Any]:
+    """The keys of the JSON file: seconds, queries, milliseconds a query, memory, device."""
+    graph = loaded.graph
+    of_graph = GraphSizes.of(graph)
+    config = config_of(Sizes(of_graph.entities, of_graph.fields, dim, 1, 1), preset)
+    model = create_model(config, of_graph)
+    literals = LiteralScale.fit(graph, "minmax").literals(graph.values, graph.observed)
+    params = random_parameters(model, literals)
+    evaluator = Evaluator(model, literals, graph, chunk=chunk, selection="seen")
+    abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), params)
+    need = evaluator.memory(abstract)
+    began, began_cpu = time.perf_counter(), time.process_time()
+    metrics = evaluator(params, "test")
+    seconds, cpu = time.perf_counter() - began, time.process_time() - began_cpu
+    figures = {
+        "seconds": seconds,
+        "cpu_seconds": cpu,
+        "queries": len(graph.test),
+        "query_ms": 1e3 * seconds / len(graph.test),
+        "mrr": metrics["all"]["mrr"],
+        "needed_bytes": need,
+        **process_figures(),
+        "preset": preset,
+        "sizes": {**vars(of_graph), "dim": dim, "chunk": evaluator.chunk, "graph": loaded.name},
+    }
+    if naive_queries:
+        figures |= compare(
+            evaluator, params, literals, graph.test[:: max(len(graph.test) // naive_queries, 1)]
+        )
+    return figures
+
+
+def random_parameters(model: Any, literals: Literals) -> Any:
+    """As training starts with them."""
+    one = jnp.zeros((1,), jnp.int32)
+    return jax.jit(lambda key: model.init(key, one, one[:, None], literals, train=False)["params"])(
+        prng.base_key(0)
+    )
+
+
+def compare(evaluator: Evaluator, params: Any, literals: Literals, queries: np.ndarray) -> dict[str, Any]:
+    """Time a query of both formulations, in turn, on the same queries: encode, score, count what is above.
+
+    Raises:
+      AssertionError: they do not agree on a score.
+    """
+    score_alone = jax.jit(functools.partial(naive.logits, params, literals=literals))
+    times: dict[str, list[float]] = {"naive": [], "single": []}
+    for head, relation in queries[:, [HEAD, RELATION]].tolist():
+        found = {}
+        for name in times:
+            began = time.perf_counter()
+            if name == "naive":
+                scores = score_alone(relation=jnp.int32(relation), head=jnp.int32(head))
+            else:
+                encoded = evaluator.encode(params, relation)
+                scores = evaluator.score(params, encoded, jnp.asarray([head], jnp.int32))[0]
+            found[name] = np.asarray(scores)
+            times[name].append(time.perf_counter() - began)
+        np.testing.assert_allclose(found["naive"], found["single"], rtol=1e-3, atol=1e-3)
+    # The first call of each compiles.
+    return {f"{name}_query_ms": 1e3 * float(np.median(seconds[1:])) for name, seconds in times.items()}
+
+
+def show(figures: dict[str, Any]) -> None:
+    """The table."""
+    sizes = figures["sizes"]
+    table = Table(
+        "what", "figure", title=f"{sizes['graph']}: {sizes['entities']:,} entities, d {sizes['dim']}"
+    )
+    table.add_row("test queries", f"{figures['queries']:,}")
+    table.add_row("filtered ranking", f"{figures['seconds']:.1f} s")
+    table.add_row("CPU time of it", f"{figures['cpu_seconds']:.1f} s")
+    table.add_row("a query", f"{figures['query_ms']:.2f} ms")
+    if "naive_query_ms" in figures:
+        table.add_row("a query alone, relation encoded for it", f"{figures['single_query_ms']:.2f} ms")
+        table.add_row("a query of the per-query formulation", f"{figures['naive_query_ms']:.2f} ms")
+        ratio = figures["naive_query_ms"] / figures["query_ms"]
+        table.add_row("per-query formulation over ranking", f"{ratio:.1f} x")
+    table.add_row("peak process memory", f"{figures['peak_rss_gib']:.2f} GiB")
+    table.add_row("device", figures["device"])
+    rich.console.Console().print(table)
+
+
+def _run(arguments: list[str]) -> int:
+    parser = OneLineParser(
+        prog="python -m experiments.benchmark.evaluation",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--table", default="synthetic", help=f"one of {', '.join(TABLES)}")
+    parser.add_argument("--dir", default="", help="where the files of fb15k_237 are, as data.dir")
+    numbers = {"entities": 1000, "fields": 20, "dim": 200, "queries": 1000, "chunk": 256}
+    for name, value in numbers.items():
+        parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--preset", default="paper", choices=("paper", "numeric"))
+    parser.add_argument("--naive", type=int, default=0, help="queries ranked one at a time as well; 0: none")
+    parser.add_argument("--json", type=Path, help="file for the figures")
+    options = parser.parse_args(arguments)
+    if options.table not in TABLES:
+        raise UserError(f"--table={options.table} is not a choice: needs one of {', '.join(TABLES)}")
+    for name in numbers:
+        if getattr(options, name) < 1:
+            raise UserError(f"--{name}={getattr(options, name)} is out of range: needs an integer >= 1")
+    if options.naive and options.preset != "paper":
+        raise UserError("--naive is the paper's model: leave --preset out")
+    figures = measure(
+        graph_of(options),
+        dim=options.dim,
+        chunk=options.chunk,
+        preset=options.preset,
+        naive_queries=options.naive,
+    )
+    show(figures)
+    if options.json:
+        write_json_atomically(options.json, figures)
+    return 0
+
+
+def main(arguments: list[str]) -> int:
+    """Prints the figures; returns the exit code."""
+    return run_command(functools.partial(_run, arguments))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,157 @@
+"""A training step of given sizes on random numbers: what the benchmarks time."""
+
+import argparse
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from ml_collections import ConfigDict
+
+from numcoke_jax import prng
+from numcoke_jax.batches import Batch
+from numcoke_jax.candidates import entities_per_step, own_tail_limit, step_entities
+from numcoke_jax.config import default_config
+from numcoke_jax.errors import UserError
+from numcoke_jax.losses.objective import create_objective
+from numcoke_jax.models import GraphSizes, create_model
+from numcoke_jax.models.numeric_embedding import Literals
+from numcoke_jax.optimizer import create_optimizer
+from numcoke_jax.presets import apply_preset
+from numcoke_jax.step import TrainState, create_state, train_step
+
+RELATIONS = 8
+DEFAULTS = {"entities": 300, "fields": 20, "dim": 200, "queries": 256, "relations": 4}
+TAIL_SHARE = 0.2  # of all entities that are tails of a query where all are scored
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """N, M, d (= a), queries a step, relation slots they share, and sampled candidates (0: all entities)."""
+
+    entities: int
+    fields: int
+    dim: int
+    queries: int
+    relations: int
+    candidates: int = 0
+
+    @property
+    def columns(self) -> int:
+        """E, the entities that a step works on: with one tail a query where candidates are sampled."""
+        if not self.candidates:
+            return self.entities
+        limit = own_tail_limit(self.candidates, self.queries, 1, 1)
+        return entities_per_step(self.candidates, self.queries, limit, self.entities)
+
+
+def add_sizes(parser: argparse.ArgumentParser, **defaults: int) -> None:
+    """The arguments that `sizes_of` reads."""
+    for name, value in (DEFAULTS | defaults).items():
+        parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--candidates", type=int, default=0, help="train.candidates; 0 scores all entities")
+
+
+def sizes_of(options: argparse.Namespace) -> Sizes:
+    """The sizes that were asked for; raises UserError for those that cannot be."""
+    for name in DEFAULTS:
+        if getattr(options, name) < 1:
+            raise UserError(f"--{name}={getattr(options, name)} is out of range: needs an integer >= 1")
+    if options.candidates < 0:
+        raise UserError(f"--candidates={options.candidates} is out of range: needs an integer >= 0")
+    if options.queries % options.relations:
+        raise UserError(f"--queries={options.queries} must be a multiple of --relations={options.relations}")
+    sizes = Sizes(**{name: getattr(options, name) for name in (*DEFAULTS, "candidates")})
+    if sizes.candidates:
+        sizes.columns  # noqa: B018  (raises where there are too few entities)
+    return sizes
+
+
+def config_of(sizes: Sizes, preset: str) -> ConfigDict:
+    """The config of a preset at these sizes."""
+    config = default_config()
+    apply_preset(config, preset)
+    config.model.dim = config.model.attribute_dim = sizes.dim
+    return config
+
+
+def random_literals(sizes: Sizes) -> Literals:
+    """Uniform values, four in five of them observed."""
+    generator = np.random.default_rng(0)
+    shape = sizes.entities, sizes.fields
+    values = generator.random(shape, np.float32)
+    return Literals(
+        values=jnp.asarray(values),
+        observed=jnp.asarray(generator.random(shape, np.float32) < 0.8),
+        positions=jnp.asarray(values),
+    )
+
+
+def random_batch(sizes: Sizes, *, seed: int) -> Batch:
+    """Random queries; with all entities a fifth of them are tails, with candidates one is; few negatives."""
+    generator = np.random.default_rng(seed)
+    shape = sizes.relations, sizes.queries // sizes.relations
+    heads = generator.integers(0, sizes.entities, shape)
+    relations = jnp.asarray(generator.integers(0, RELATIONS, sizes.relations), jnp.int32)
+    if sizes.candidates:
+        tails = generator.integers(0, sizes.entities, shape)
+        entities = step_entities(
+            heads.ravel(),
+            tails.ravel(),
+            tail_limit=own_tail_limit(sizes.candidates, sizes.queries, 1, 1),
+            size=sizes.columns,
+            num_entities=sizes.entities,
+            seed=(seed, 1),
+        )
+        heads, labels = np.searchsorted(entities, heads), entities == tails[..., None]
+    else:
+        entities, labels = None, generator.random((*shape, sizes.entities)) < TAIL_SHARE
+    negatives = (generator.random(labels.shape) < 5 / sizes.columns) & ~labels
+    return Batch(
+        relations=relations,
+        heads=jnp.asarray(heads, jnp.int32),
+        mask=jnp.ones(shape, bool),
+        labels=jnp.asarray(labels),
+        negatives=jnp.asarray(negatives),
+        entities=None if entities is None else jnp.asarray(entities),
+    )
+
+
+class Step:
+    """A compiled training step, called again and again on its own state.
+
+    Args:
+      sizes: of the problem.
+      preset: "paper" or "numeric".
+    """
+
+    def __init__(self, sizes: Sizes, preset: str) -> None:
+        config = config_of(sizes, preset)
+        of_graph = GraphSizes(sizes.entities, RELATIONS, sizes.fields)
+        of_step = dataclasses.replace(of_graph, entities=sizes.columns)
+        optimizer, objective = create_optimizer(config.train, 1), create_objective(config)
+        step_model = create_model(config, of_step)
+        self.literals, self.batch = random_literals(sizes), random_batch(sizes, seed=1)
+
+        def step(state: TrainState, batch: Batch, literals: Literals) -> tuple[TrainState, jax.Array]:
+            return train_step(
+                state, batch, literals, model=step_model, optimizer=optimizer, objective=objective
+            )
+
+        new_state = functools.partial(create_state, create_model(config, of_graph), optimizer)
+        self.state = jax.jit(new_state)(self.literals, key=prng.base_key(0))
+        self.compiled: Any = (
+            jax.jit(step, donate_argnums=0).lower(self.state, self.batch, self.literals).compile()
+        )
+
+    def __call__(self) -> jax.Array:
+        """One step; its loss, which is there when the step is done."""
+        self.state, loss = self.compiled(self.state, self.batch, self.literals)
+        jax.block_until_ready(self.state.params)
+        return loss
+
+    def temporary_bytes(self) -> int | None:
+        """Of the compiled step, on top of its arguments and results; None if not known."""
+        return getattr(self.compiled.memory_analysis(), "temp_size_in_bytes", None)

@@ -1,0 +1,138 @@
+"""How time and memory of a training step grow with entities, fields, dimensions, queries, candidates.
+
+    python -m experiments.benchmark.scaling [--vary=entities,fields,dim,queries,candidates] [--json=FILE]
+    python -m experiments.benchmark.scaling --vary=entities --values=4000,64000 --rounds=3
+
+One size changes at a time, the others stay.  Every size runs `experiments.benchmark.step` in a process of its
+own, whose peak memory is its own, --rounds times in turn with the others; the round with the fastest step
+counts.  Growth is a step's time a unit of the size over that of the first value: 1 is linear.  For candidates
+the graph grows and 2,048 candidates stay, so it is the step's time itself over the first: 1 is constant.
+"""
+
+import argparse
+import functools
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import rich.console
+from rich.table import Table
+
+from experiments.benchmark.problem import DEFAULTS
+from numcoke_jax.commands import OneLineParser, run_command
+from numcoke_jax.errors import UserError
+from numcoke_jax.report import write_json_atomically
+
+VALUES = {
+    "entities": (1_000, 4_000, 16_000, 64_000),
+    "fields": (5, 20, 80),
+    "dim": (50, 100, 200, 400),
+    "queries": (64, 256, 1024),
+    "candidates": (100_000, 1_000_000),
+}
+FIXED = {
+    "candidates": {"dim": 64, "candidates": 2048},
+    "fields": {"entities": 1000},
+    "dim": {"entities": 1000},
+}
+
+
+def step_arguments(vary: str, value: int) -> dict[str, int]:
+    """The sizes of one row."""
+    changed = "entities" if vary == "candidates" else vary
+    return DEFAULTS | FIXED.get(vary, {}) | {changed: value}
+
+
+def run_step(sizes: dict[str, int], repeats: int) -> dict[str, Any]:
+    """Figures of a step in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "step.json"
+        arguments = [f"--{name}={value}" for name, value in sizes.items()]
+        command = [sys.executable, "-m", "experiments.benchmark.step", *arguments, f"--repeats={repeats}"]
+        done = subprocess.run([*command, f"--json={file}"], capture_output=True, text=True)
+        if done.returncode:
+            lines = done.stderr.strip().splitlines() or [f"ended with code {done.returncode}"]
+            raise UserError(f"{' '.join(command[1:])}: {lines[-1]}")
+        return json.loads(file.read_text())
+
+
+def measure(vary: str, values: tuple[int, ...], *, rounds: int, repeats: int) -> list[dict[str, Any]]:
+    """A row a value, with "growth" against the first."""
+    best: dict[int, dict[str, Any]] = {}
+    for _ in range(rounds):
+        for value in values:
+            figures = run_step(step_arguments(vary, value), repeats)
+            if value not in best or figures["step_best_ms"] < best[value]["step_best_ms"]:
+                best[value] = figures
+    rows = []
+    for value in values:
+        units = 1.0 if vary == "candidates" else value / values[0]
+        growth = {
+            f"growth{kind}": best[value][f"step{kind}_ms"] / best[values[0]][f"step{kind}_ms"] / units
+            for kind in ("", "_best", "_cpu")
+        }
+        rows.append({"vary": vary, "value": value, **growth, **best[value]})
+    return rows
+
+
+def show(vary: str, rows: list[dict[str, Any]]) -> None:
+    """The table of one size."""
+    fixed = ", ".join(f"{key} {value}" for key, value in step_arguments(vary, 0).items() if value)
+    table = Table(vary, "step", "CPU time", "growth", "pairwise", "peak memory", "temporaries", title=fixed)
+    for row in rows:
+        table.add_row(
+            f"{row['value']:,}",
+            f"{row['step_ms']:.1f} ms",
+            f"{row['step_cpu_ms']:.1f} ms",
+            f"{row['growth_best']:.2f}",
+            f"{row['pairwise_ms']:.1f} ms",
+            f"{row['peak_rss_gib']:.2f} GiB",
+            "" if row["compiled_temp_bytes"] is None else f"{row['compiled_temp_bytes'] / 2**20:.0f} MiB",
+        )
+    rich.console.Console().print(table)
+
+
+def _run(arguments: list[str]) -> int:
+    parser = OneLineParser(
+        prog="python -m experiments.benchmark.scaling",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--vary", default=",".join(VALUES), help="sizes, separated by commas")
+    parser.add_argument("--values", help="instead of the usual ones, of one size: numbers with commas")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--repeats", type=int, default=10, help="measured steps a process")
+    parser.add_argument("--json", type=Path, help="file for the rows")
+    options = parser.parse_args(arguments)
+    chosen = options.vary.split(",")
+    for name in chosen:
+        if name not in VALUES:
+            raise UserError(f"--vary={options.vary}: {name!r} is not one of {', '.join(VALUES)}")
+    for name in ("rounds", "repeats"):
+        if getattr(options, name) < 1:
+            raise UserError(f"--{name}={getattr(options, name)} is out of range: needs an integer >= 1")
+    if options.values and len(chosen) > 1:
+        raise UserError(f"--values is for one size, but --vary={options.vary} names {len(chosen)}")
+    if options.values and not all(value.isdigit() and int(value) for value in options.values.split(",")):
+        raise UserError(f"--values={options.values} must be integers >= 1, separated by commas")
+    rows = []
+    for name in chosen:
+        values = tuple(map(int, options.values.split(","))) if options.values else VALUES[name]
+        part = measure(name, values, rounds=options.rounds, repeats=options.repeats)
+        show(name, part)
+        rows += part
+    if options.json:
+        write_json_atomically(options.json, {"rows": rows})
+    return 0
+
+
+def main(arguments: list[str]) -> int:
+    """Prints the tables; returns the exit code."""
+    return run_command(functools.partial(_run, arguments))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
