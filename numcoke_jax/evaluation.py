@@ -9,10 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from numcoke_jax.graph import NumericGraph
+from numcoke_jax.graph import RELATION, NumericGraph
+from numcoke_jax.metrics import RankSums
 from numcoke_jax.models.interface import KnowledgeModel
 from numcoke_jax.models.numeric_embedding import Literals
-from numcoke_jax.ranking import KnownTails, evaluate
+from numcoke_jax.ranking import FilteredRanks, KnownTails, filtered_ranks, summaries
 from numcoke_jax.selection import selection_filter
 
 Metrics = dict[str, dict[str, float | int | None]]  # {"all": {...}, "exclude_self": {...}}
@@ -45,6 +46,10 @@ class Evaluator:
         Raises:
           FloatingPointError: a score is not finite.
         """
+        return summaries(self.ranks(params, split))
+
+    def ranks(self, params: Any, split: str) -> FilteredRanks:
+        """The ranks behind these metrics, in the order of the split's facts; same errors."""
         return self._rank(params, split, self._all_facts)
 
     def for_selection(self, params: Any, before_chunk: Callable[[], None] = lambda: None) -> Metrics:
@@ -54,7 +59,7 @@ class Evaluator:
           params: of the model.
           before_chunk: called before every chunk of heads; may raise to end the evaluation.
         """
-        return self._rank(params, "valid", self._selection, before_chunk)
+        return summaries(self._rank(params, "valid", self._selection, before_chunk))
 
     def encode(self, params: Any, relation: int) -> Any:
         """What scoring under `relation` needs: the model's encoding of all N entities."""
@@ -114,12 +119,12 @@ class Evaluator:
 
     def _rank(
         self, params: Any, split: str, known: KnownTails, before_chunk: Callable[[], None] = lambda: None
-    ) -> Metrics:
+    ) -> FilteredRanks:
         def score(encoded: Any, heads: Array) -> Array:
             before_chunk()
             return self.score(params, encoded, heads)
 
-        return evaluate(
+        return filtered_ranks(
             functools.partial(self.encode, params),
             score,
             self._graph.split(split),
@@ -127,6 +132,16 @@ class Evaluator:
             self._graph.num_entities,
             self.chunk,
         )
+
+
+def relation_metrics(graph: NumericGraph, split: str, ranks: FilteredRanks) -> dict[str, dict]:
+    """The metrics of each relation that has facts in `split`, from the split's ranks."""
+    relations = graph.split(split)[:, RELATION]
+    names = graph.vocabulary.relations
+    return {
+        names[relation]: RankSums.from_ranks(ranks.all[relations == relation]).summary()
+        for relation in np.unique(relations).tolist()
+    }
 
 
 @functools.lru_cache(maxsize=8)

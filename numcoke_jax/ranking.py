@@ -130,6 +130,11 @@ def evaluate(
     Every given triple is ranked and counted; without triples the metrics are None.
     """
     ranks = filtered_ranks(encode_fn, score_fn, queries, known, num_entities, chunk)
+    return summaries(ranks)
+
+
+def summaries(ranks: FilteredRanks) -> dict[str, dict[str, float | int | None]]:
+    """The metrics of ranks: {"all": {...}, "exclude_self": {...}}."""
     return {name: RankSums.from_ranks(values).summary() for name, values in ranks._asdict().items()}
 
 

@@ -22,10 +22,14 @@ from numcoke_jax.console import Console
 from numcoke_jax.data.load import LoadedGraph
 from numcoke_jax.divergence import context, divergence, first_module, remedy
 from numcoke_jax.errors import UserError
+from numcoke_jax.evaluation import relation_metrics
+from numcoke_jax.html_report import write_html_report
 from numcoke_jax.inductive import rank_held_out
 from numcoke_jax.logs import RunLog, read_metrics
 from numcoke_jax.memory import check_memory, out_of_memory
+from numcoke_jax.order_accuracy import field_of_relation, pair_orders, summary
 from numcoke_jax.progress import ProgressReporter
+from numcoke_jax.ranking import summaries
 from numcoke_jax.report import REPORT_FILE, build_report, read_json, write_json_atomically
 from numcoke_jax.resume import (
     Progress,
@@ -376,13 +380,25 @@ def calibration_of(run: Run, params: Any) -> dict[str, Any] | None:
     )
 
 
+def order_accuracy_of(run: Run, params: Any) -> list[dict[str, Any]]:
+    """Shares of test pairs in the right order; [] unless relations are named after the fields compared."""
+    graph = run.graph
+    if not len(graph.test) or None in [field_of_relation(graph, r) for r in range(graph.num_relations)]:
+        return []
+    positions = run.scale.positions.apply(graph.values, graph.observed)
+    encode = functools.partial(run.evaluate.encode, params)
+    score = functools.partial(run.evaluate.score, params)
+    return summary(pair_orders(graph, graph.test, positions, encode, score, run.evaluate.chunk))
+
+
 def _report(
     run: Run, progress: Progress, checkpoints: Checkpoints, workdir: pathlib.Path, console: Console
 ) -> dict[str, Any]:
     """Rank both held-out splits with the best checkpoint, show and write the report."""
     progress = keep_best(run, checkpoints, progress, console.warn)
     params = checkpoints.restore(checkpoints.usable_at(progress.patience.best_step)).state.params
-    ranks = {split: run.evaluate(params, split) for split in ("valid", "test")}
+    every_rank = {split: run.evaluate.ranks(params, split) for split in ("valid", "test")}
+    ranks = {split: summaries(found) for split, found in every_rank.items()}
     report = build_report(
         seed=run.config.seed,
         best_epoch=progress.patience.best_epoch,
@@ -394,11 +410,14 @@ def _report(
     fields = compared_fields(params, run.graph.vocabulary)
     if fields:
         report["compared_fields"] = {name: dataclasses.asdict(found[0]) for name, found in fields.items()}
+    report["relations"] = relation_metrics(run.graph, "test", every_rank["test"])
+    report["order_accuracy"] = order_accuracy_of(run, params)
     report["calibration"] = calibration_of(run, params)
     if run.held_out is not None:
         report["inductive"] = rank_held_out(run, params)
     if progress.faults:
         report["faults"] = list(progress.faults)
     write_json_atomically(workdir / REPORT_FILE, report)
+    write_html_report(run, params, report, workdir)
     console.result_table(report)
     return report

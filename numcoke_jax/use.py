@@ -7,14 +7,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from numcoke_jax.config_checks import shown_path
+from numcoke_jax.config_checks import printable, shown_path
 from numcoke_jax.console import Console
-from numcoke_jax.data.table_files import read_table
+from numcoke_jax.data.table_files import column_numbers, read_table
 from numcoke_jax.errors import UserError
+from numcoke_jax.explain import Change, explain
+from numcoke_jax.explain_view import figure, show
 from numcoke_jax.names import NameIndex
 from numcoke_jax.new_entities import NewEntities, knows_unknown, read_new_entities
 from numcoke_jax.predict import AnswerSettings, Predictor
 from numcoke_jax.query_files import SUFFIXES, answer_frame, answer_writer, check_out, read_queries
+from numcoke_jax.report import write_json_atomically
 from numcoke_jax.trained import Trained, load_trained
 from numcoke_jax.use_command_line import UseCommand
 
@@ -135,4 +138,41 @@ def _names(given: Sequence[str]) -> list[tuple[str, str]]:
     return found
 
 
-_MODES = {"predict": predict}
+def explain_fact(command: UseCommand, console: Console) -> None:
+    """Show why a fact has its score, and what other values would change."""
+    options = command.options
+    out = Path(options.out).expanduser() if options.out is not None else None
+    if out is not None:
+        check_out(out, (".json", ".png"), options.overwrite)
+    trained = load_trained(command.workdir, console.warn)
+    names = trained.run.graph.vocabulary
+    entities, fields = NameIndex("entity", names.entities), NameIndex("field", names.fields)
+    head, tail = entities.id(options.head, "--head"), entities.id(options.tail, "--tail")
+    relation = NameIndex("relation", names.relations).id(options.relation, "--relation")
+    changes = [_change(text, fields) for text in options.set]
+    found = explain(trained, head, relation, tail, changes)
+    show(found, console)
+    if out is not None:
+        if out.suffix == ".json":
+            write_json_atomically(out, found)
+        else:
+            figure(found, out)
+        console.note(f"written to {shown_path(out)}")
+
+
+def _change(text: str, fields: NameIndex) -> Change:
+    """FIELD=VALUE of the head, tail.FIELD=VALUE of the tail; without a value: missing."""
+    name, equals, value = text.rpartition("=")
+    if not equals:
+        raise UserError(f"--set={printable(text)}: needs FIELD=VALUE, such as --set Horsepower=150")
+    side = "head"
+    if name not in fields and name.partition(".")[0] in ("head", "tail"):
+        side, _, name = name.partition(".")
+    field = fields.id(name, "--set")
+    values, observed, wrong = column_numbers([value])
+    if wrong:
+        raise UserError(f"--set={printable(text)}: {printable(value)} is {wrong[0]}; needs a plain number")
+    return Change(side, field, float(values[0]) if observed[0] else None)
+
+
+_MODES = {"predict": predict, "explain": explain_fact}

@@ -13,7 +13,7 @@ from numcoke_jax.config_checks import CLOSE_ENOUGH, printable
 from numcoke_jax.errors import UserError
 from numcoke_jax.graph import SPLITS
 
-USE_MODES = ("predict",)
+USE_MODES = ("predict", "explain")
 LARGEST_TOP = 10**9
 
 
@@ -84,7 +84,21 @@ def _predict_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--exclude_self", action="store_true", help="the head is no candidate")
 
 
-_FLAGS = {"predict": _predict_flags}
+def _explain_flags(parser: argparse.ArgumentParser) -> None:
+    for name in ("head", "relation", "tail"):
+        parser.add_argument(f"--{name}", required=True, metavar="NAME", help=f"the fact's {name}")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="FIELD=VALUE",
+        help="what if the head had this value? (tail.FIELD=VALUE: the tail; no VALUE: missing)",
+    )
+    parser.add_argument("--out", metavar="FILE", help="write the explanation to .json or .png")
+    parser.add_argument("--overwrite", action="store_true", help="replace the file of --out")
+
+
+_FLAGS = {"predict": _predict_flags, "explain": _explain_flags}
 
 
 def _check_options(mode: str, options: argparse.Namespace) -> None:

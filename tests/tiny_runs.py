@@ -24,6 +24,8 @@ from numcoke_jax.resume import checkpoints_of
 from numcoke_jax.run import Run, create_run
 from numcoke_jax.termination import Termination
 from numcoke_jax.train import train_in_workdir
+from numcoke_jax.trained import Trained
+from tests.examples import random_like
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 WALL_CLOCK = ("queries_per_second", "seconds")  # what no two runs share
@@ -79,6 +81,12 @@ def numcoke(config: ConfigDict) -> ConfigDict:
     config.train.entity_dropout = 0.2
     config.okcl.k = 2
     return config
+
+
+def untrained(config: ConfigDict) -> Trained:
+    """A run whose parameters are random numbers, none of them 0: what reads a model needs no training."""
+    run = create_run(config)
+    return Trained(run, random_like(run.abstract_state.params, scale=0.4))
 
 
 @contextlib.contextmanager

@@ -50,6 +50,7 @@ class PerceptualAttention(nn.Module):
         if "mlp" in self.operators:
             scores = scores + self.mlp_scores(query, coefficients, basis)
         weights = nn.softmax(nn.leaky_relu(scores, NEGATIVE_SLOPE), axis=-1)
+        self.sow("intermediates", "weights", weights)  # kept only by who asks for the collection: explain.py
         return self.aggregate(weights, coefficients, basis), weights
 
     def query(

@@ -40,6 +40,7 @@ class MixtureOfExperts(nn.Module):
     ) -> Float[Array, "S N d"]:
         perspectives = self.perspectives(features)
         gate = self.gate(perspectives, relations, train=train)
+        self.sow("intermediates", "gate", gate)  # kept only by who asks for the collection: explain.py
         return jnp.einsum("snk,nkd->snd", gate, perspectives)
 
     def perspectives(self, features: Float[Array, "N d"]) -> Float[Array, "N K d"]:

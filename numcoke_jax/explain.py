@@ -1,0 +1,227 @@
+"""Why a model gives a fact its score: terms, fields, experts, and what another value would change.
+
+The terms are computed here in float64 from the model's encodings, by the equations of `models/score.py` and
+`models/numeric_order.py`; their sum is the model's score up to the rounding of float32.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from numcoke_jax.compared_fields import compared_fields
+from numcoke_jax.evaluation import Evaluator
+from numcoke_jax.graph import SPLITS, NumericGraph
+from numcoke_jax.models.numeric_embedding import Literals
+from numcoke_jax.models.numeric_order import order_logits
+from numcoke_jax.models.score import EncodedEntities
+from numcoke_jax.predict import Predictor
+from numcoke_jax.tail_index import TailIndex
+from numcoke_jax.trained import Trained
+
+SIDES = ("head", "tail")
+MOST_COMPARED = 3  # fields of the numeric order term that are shown
+MOST_MOVED = 10  # tails whose rank a what-if changes most
+LEAST_WEIGHT = 0.01
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """Another value for a field of the head or the tail; None: missing."""
+
+    side: str
+    field: int
+    value: float | None
+
+
+def explain(
+    trained: Trained, head: int, relation: int, tail: int, changes: Sequence[Change] = ()
+) -> dict[str, Any]:
+    """All that can be said about (head, relation, tail), as JSON values.
+
+    Args:
+      trained: the model.
+      head, relation, tail: ids.
+      changes: values to try; without any there is no "what_if".
+
+    Returns:
+      head, relation, tail, known (the split that has the fact, or ""), score, probability, rank (filtered by
+      the facts of all splits), terms {name: number}; with a NumCoKE also attention {side: {field: [a weight
+      a head]}}, experts {side: [weights]}; with the numeric order term also compared (fields with weight and
+      both values) and order (positions, margin); what_if.
+
+    Raises:
+      FloatingPointError: a score is not finite.
+    """
+    run, graph = trained.run, trained.run.graph
+    names = graph.vocabulary
+    predictor = trained.predictor()
+    scores = _scores(predictor, head, relation)
+    encoded = predictor.encoded(relation)
+    found: dict[str, Any] = {
+        "head": names.entities[head],
+        "relation": names.relations[relation],
+        "tail": names.entities[tail],
+        "known": _split_of(graph, head, relation, tail),
+        **_verdict(trained, graph, scores, head, relation, tail),
+        "terms": _terms(run.config, encoded, head, tail),
+    }
+    found |= _looked_at(trained, head, relation, tail)
+    if "numeric_order" in trained.params:
+        found |= _comparison(trained, encoded, head, relation, tail)
+    if changes:
+        found["what_if"] = _what_if(trained, scores, head, relation, tail, changes)
+    return found
+
+
+def filtered_rank(graph: NumericGraph, scores: np.ndarray, head: int, relation: int, tail: int) -> float:
+    """The rank of one tail in float [N] scores, as in the evaluation of a fact; ties at their mean."""
+    sizes = {"num_entities": graph.num_entities, "num_relations": graph.num_relations}
+    known = TailIndex.from_triples(*(graph.split(split) for split in SPLITS), **sizes)
+    counted = ~known.mask(head, relation, graph.num_entities)
+    counted[tail] = False
+    greater = np.sum(counted & (scores > scores[tail]))
+    equal = np.sum(counted & (scores == scores[tail]))
+    return float(1 + greater + equal / 2)
+
+
+def _scores(predictor: Predictor, head: int, relation: int) -> np.ndarray:
+    ((_, scores),) = predictor.scored_heads(np.array([head]), relation)
+    return scores[0]
+
+
+def _verdict(
+    trained: Trained, graph: NumericGraph, scores: np.ndarray, head: int, relation: int, tail: int
+) -> dict[str, float]:
+    return {
+        "score": float(scores[tail]),
+        "probability": float(trained.calibration.probability(scores[tail : tail + 1], relation)[0]),
+        "rank": filtered_rank(graph, scores, head, relation, tail),
+    }
+
+
+def _split_of(graph: NumericGraph, head: int, relation: int, tail: int) -> str:
+    fact = np.array([head, relation, tail])
+    return next((split for split in SPLITS if (graph.split(split) == fact).all(axis=1).any()), "")
+
+
+def _terms(config: Any, encoded: Any, head: int, tail: int) -> dict[str, float]:
+    """The parts of the score; {} of a model whose encoding is another one."""
+    if not isinstance(encoded, EncodedEntities):
+        return {}
+    rows = np.asarray(encoded.entities[0], np.float64)
+    difference = rows[head] + np.asarray(encoded.relations[0], np.float64) - rows[tail]
+    distance = np.abs(difference).sum() if config.score.norm == 1 else np.sqrt((difference**2).sum())
+    terms = {"translation": float(config.score.margin - distance)}
+    if encoded.projected is not None:
+        projected = np.asarray(encoded.projected[0], np.float64)
+        above = projected[head] - projected[tail]
+        if config.score.order == "reward":
+            order = (np.maximum(above, 0.0) ** 2).sum()
+        else:
+            order = config.score.margin - (np.maximum(-above, 0.0) ** 2).sum()
+        terms["order"] = float(config.score.order_weight * order)
+    if encoded.positions is not None:
+        logits = order_logits(encoded.positions, jnp.array([[head]], jnp.int32))
+        terms["numeric order"] = float(logits[0, 0, tail])
+    return terms
+
+
+def _looked_at(trained: Trained, head: int, relation: int, tail: int) -> dict[str, Any]:
+    """Attention over the fields and weights of the experts, for both entities; {} of another model."""
+    sown = internals(trained.run.programs.model, trained.params, trained.run.literals, relation)
+    found: dict[str, Any] = {}
+    pairs = tuple(zip(SIDES, (head, tail), strict=True))
+    if "attention" in sown:
+        fields = trained.run.graph.vocabulary.fields
+        found["attention"] = {
+            side: dict(zip(fields, sown["attention"][entity].T.tolist(), strict=True))
+            for side, entity in pairs
+        }
+    if "experts" in sown:
+        found["experts"] = {side: sown["experts"][entity].tolist() for side, entity in pairs}
+    return found
+
+
+def internals(model: Any, params: Any, literals: Literals, relation: int) -> dict[str, np.ndarray]:
+    """What a model has sown while encoding, where it has it: attention [N, L, M], experts [N, K], float64."""
+    relations = jnp.array([relation], jnp.int32)
+    encode = jax.jit(
+        lambda params, literals: model.apply(
+            {"params": params},
+            relations,
+            literals,
+            train=False,
+            method="encode",
+            mutable=["intermediates"],
+        )[1]
+    )
+    sown = encode(params, literals).get("intermediates", {})
+    found = {}
+    for module, name in (("attention", "weights"), ("experts", "gate")):
+        if module in sown:
+            found[module] = np.asarray(sown[module][name][0][0], np.float64)
+    return found
+
+
+def _comparison(trained: Trained, encoded: Any, head: int, relation: int, tail: int) -> dict[str, Any]:
+    """The fields that the numeric order term compares, and by how much the head stands above the tail."""
+    graph = trained.run.graph
+    names = graph.vocabulary
+    fields = compared_fields(trained.params, names)[names.relations[relation]][:MOST_COMPARED]
+    rows: list[dict[str, Any]] = []
+    for compared in fields:
+        if abs(compared.weight) < LEAST_WEIGHT and rows:
+            continue
+        field = names.fields.index(compared.field)
+        values = {
+            side: float(graph.values[entity, field]) if graph.observed[entity, field] else None
+            for side, entity in zip(SIDES, (head, tail), strict=True)
+        }
+        rows.append({"field": compared.field, "weight": compared.weight, **values})
+    position = np.asarray(encoded.positions.position[0], np.float64)
+    certainty = np.asarray(encoded.positions.certainty[0], np.float64)
+    order = {
+        "head_position": float(position[head]),
+        "tail_position": float(position[tail]),
+        "margin": float(position[head] - position[tail]),
+        "certainty": float(certainty[head] * certainty[tail]),
+    }
+    return {"compared": rows, "order": order}
+
+
+def _what_if(
+    trained: Trained, before: np.ndarray, head: int, relation: int, tail: int, changes: Sequence[Change]
+) -> dict[str, Any]:
+    """Score, probability and rank under other values, and the tails whose rank moves most."""
+    run, graph = trained.run, trained.run.graph
+    changed = changed_graph(graph, head, tail, changes)
+    literals = run.scale.literals(changed.values, changed.observed)
+    chunk = run.config.eval.chunk
+    evaluator = Evaluator(run.programs.model, literals, changed, chunk=chunk, selection="all")
+    after = _scores(Predictor(changed, evaluator, trained.params, trained.calibration), head, relation)
+    names = graph.vocabulary.entities
+    ranks = [1 + len(row) - np.searchsorted(np.sort(row), row, side="right") for row in (before, after)]
+    by_move = np.argsort(-np.abs(ranks[1] - ranks[0]), kind="stable")[:MOST_MOVED]
+    moved = [
+        {"tail": names[entity], "before": int(ranks[0][entity]), "after": int(ranks[1][entity])}
+        for entity in by_move
+        if ranks[0][entity] != ranks[1][entity]
+    ]
+    fields = graph.vocabulary.fields
+    listed = [{"side": c.side, "field": fields[c.field], "value": c.value} for c in changes]
+    return {"changes": listed, **_verdict(trained, graph, after, head, relation, tail), "moved": moved}
+
+
+def changed_graph(graph: NumericGraph, head: int, tail: int, changes: Sequence[Change]) -> NumericGraph:
+    """The same facts with other values of the two entities."""
+    values, observed = graph.values.copy(), graph.observed.copy()
+    entities: Mapping[str, int] = dict(zip(SIDES, (head, tail), strict=True))
+    for change in changes:
+        cell = entities[change.side], change.field
+        observed[cell] = change.value is not None
+        values[cell] = 0.0 if change.value is None else change.value
+    return dataclasses.replace(graph, values=values, observed=observed)

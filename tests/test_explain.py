@@ -1,0 +1,146 @@
+"""Explanations: terms add up to the score, ranks are the evaluation's, what-ifs are the changed graph's."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from numcoke_jax import use
+from numcoke_jax.explain import Change, changed_graph, explain
+from numcoke_jax.graph import HEAD, RELATION, TAIL
+from numcoke_jax.main import main
+from numcoke_jax.run import create_run
+from numcoke_jax.trained import Trained
+from tests.tiny_runs import compiled_fast, config_of, numcoke, untrained, write_folder
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    folder = write_folder(tmp_path_factory.mktemp("explain") / "graph")
+    return untrained(numcoke(config_of(folder)))
+
+
+@pytest.fixture(scope="module")
+def found(trained: Trained) -> dict[str, Any]:
+    with compiled_fast():
+        return explain(trained, 5, 0, 2, [Change("head", 1, 0.5), Change("tail", 0, None)])
+
+
+def test_the_terms_add_up_to_the_score(found: dict[str, Any]) -> None:
+    assert list(found["terms"]) == ["translation", "order", "numeric order"]
+    assert sum(found["terms"].values()) == pytest.approx(found["score"], rel=1e-5, abs=1e-5)
+
+
+def test_attention_and_experts_share_one(trained: Trained, found: dict[str, Any]) -> None:
+    for side in ("head", "tail"):
+        weights = np.array(list(found["attention"][side].values()))
+        assert weights.shape == (2, 2), "fields, attention heads"
+        np.testing.assert_allclose(weights.sum(axis=0), 1.0, rtol=1e-5)
+        assert (
+            sum(found["experts"][side]) == pytest.approx(1.0, rel=1e-5) and len(found["experts"][side]) == 2
+        )
+    assert list(found["attention"]["head"]) == list(trained.run.graph.vocabulary.fields)
+
+
+def test_the_rank_is_that_of_the_evaluation(trained: Trained) -> None:
+    ranks = trained.run.evaluate.ranks(trained.params, "test").all
+    for fact, rank in zip(trained.run.graph.test[:3], ranks[:3], strict=True):
+        explained = explain(trained, int(fact[HEAD]), int(fact[RELATION]), int(fact[TAIL]))
+        assert explained["rank"] == rank and explained["known"] == "test" and "what_if" not in explained
+
+
+def test_the_order_names_the_fields_and_both_values(trained: Trained, found: dict[str, Any]) -> None:
+    graph = trained.run.graph
+    heaviest = found["compared"][0]
+    weights = [abs(row["weight"]) for row in found["compared"]]
+    assert weights == sorted(weights, reverse=True)
+    assert heaviest["head"] == graph.values[5, graph.vocabulary.fields.index(heaviest["field"])]
+    order = found["order"]
+    assert order["margin"] == order["head_position"] - order["tail_position"] and 0 < order["certainty"] <= 1
+
+
+def test_a_what_if_is_the_score_of_the_changed_graph(trained: Trained, found: dict[str, Any]) -> None:
+    changed = changed_graph(trained.run.graph, 5, 2, [Change("head", 1, 0.5), Change("tail", 0, None)])
+    assert changed.values[5, 1] == 0.5 and not changed.observed[2, 0]
+    assert trained.run.graph.observed[2, 0], "the run's own graph stays"
+    loaded = dataclasses.replace(trained.run.loaded, graph=changed)
+    run = dataclasses.replace(create_run(trained.run.config, loaded), scale=trained.run.scale)
+    literals = trained.run.scale.literals(changed.values, changed.observed)
+    run.evaluate._literals = literals
+    other = explain(dataclasses.replace(trained, run=dataclasses.replace(run, literals=literals)), 5, 0, 2)
+    what_if = found["what_if"]
+    assert {key: what_if[key] for key in ("score", "probability", "rank")} == pytest.approx(
+        {key: other[key] for key in ("score", "probability", "rank")}, rel=1e-6
+    )
+    assert what_if["score"] != found["score"]
+    assert all(row["before"] != row["after"] for row in what_if["moved"])
+
+
+def test_other_models_are_explained_by_what_they_have(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "graph")
+    for name, terms in (("transe", ["translation"]), ("rakge", [])):
+        with compiled_fast():
+            explained = explain(untrained(config_of(folder, model__name=name, attention__heads=2)), 5, 0, 2)
+        assert list(explained["terms"]) == terms and "attention" not in explained
+        if terms:
+            assert explained["terms"]["translation"] == pytest.approx(explained["score"], rel=1e-5)
+
+
+# --- the command
+
+
+@pytest.fixture
+def command(
+    trained: Trained, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """Runs --mode=explain on the model: (exit code, output, errors)."""
+    monkeypatch.setattr(use, "load_trained", lambda workdir, warn: trained)
+    fact = ["--head=e5", "--relation=higher", "--tail=e2"]
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main(["--mode=explain", "--workdir=runs/x", *fact, *arguments])
+        return (code, *capsys.readouterr())
+
+    return run
+
+
+def test_tables_json_and_picture(command: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    code, out, err = command("--set=size=3", "--set", "tail.noise=", f"--out={tmp_path / 'why.json'}")
+    assert (code, err) == (0, "")
+    for part in (
+        "translation",
+        "Attention",
+        "Experts",
+        "Compared",
+        "What if head's size = 3, tail's noise = missing?",
+    ):
+        assert part in out
+    tables = out.partition("written to")[0]
+    assert max(map(len, tables.splitlines())) <= 80
+    stored = json.loads((tmp_path / "why.json").read_text())
+    assert stored["what_if"]["changes"][1] == {"side": "tail", "field": "noise", "value": None}
+    assert command(f"--out={tmp_path / 'why.png'}")[0] == 0
+    assert (tmp_path / "why.png").read_bytes().startswith(b"\x89PNG")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["why.json", "why.png"]
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("--set=size", "--set=size: needs FIELD=VALUE, such as --set Horsepower=150"),
+        ("--set=siz=3", "--set: there is no field 'siz'; the closest: 'size'"),
+        ("--set=size=tall", "--set=size=tall: tall is not a number; needs a plain number"),
+        ("--tail=e9", "--tail: there is no entity 'e9'"),
+        ("--out=why.txt", "--out=why.txt: the name must end in one of .json, .png"),
+        ("--top=3", "--top=3 is not a flag of --mode=explain"),
+    ],
+)
+def test_mistakes_are_one_line(
+    command: Callable[..., tuple[int, str, str]], argument: str, message: str
+) -> None:
+    code, out, err = command(argument)
+    assert (code, out) == (2, "") and err.startswith(f"error: {message}") and err.count("\n") == 1

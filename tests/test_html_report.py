@@ -1,0 +1,174 @@
+"""The page: whole, escaped, without outside requests, readable by machines that read to people."""
+
+import json
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+
+from numcoke_jax import svg
+from numcoke_jax.evaluation import relation_metrics
+from numcoke_jax.html_report import Details, Section, Table, render, write_html_report
+from numcoke_jax.ranking import summaries
+from numcoke_jax.report import build_report
+from numcoke_jax.train import calibration_of, order_accuracy_of
+from tests.tiny_runs import compiled_fast, config_of, numcoke, untrained, write_folder
+
+VOID = {"meta", "circle", "line", "polyline", "path", "br"}
+
+
+class Page(HTMLParser):
+    """Checks that tags are closed in order, and collects what a reader meets."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.attributes: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    def of(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.attributes if name == tag]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
+    """The page of an untrained NumCoKE, and its report."""
+    folder = tmp_path_factory.mktemp("page")
+    trained = untrained(numcoke(config_of(write_folder(folder / "graph"), eval__selection="reversed")))
+    run = trained.run
+    with compiled_fast():
+        ranks = {split: run.evaluate.ranks(trained.params, split) for split in ("valid", "test")}
+        whole = {split: summaries(found) for split, found in ranks.items()}
+        found = {split: m["all"] | {"exclude_self": m["exclude_self"]} for split, m in whole.items()}
+        report = build_report(seed=0, best_epoch=3, seconds=61.0, graph=run.graph, **found)
+        report["relations"] = relation_metrics(run.graph, "test", ranks["test"])
+        report["order_accuracy"] = order_accuracy_of(run, trained.params)
+        report["calibration"] = calibration_of(run, trained.params)
+        rows = [
+            {"step": 3 * e, "epoch": e, "kind": kind, **values}
+            for e in (1, 2)
+            for kind, values in (("train", {"bce": 0.5 / e}), ("valid", {"mrr": 0.2 * e}))
+        ]
+        (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_html_report(run, trained.params, report, folder)
+    return (folder / "report.html").read_text(encoding="utf-8"), report
+
+
+def test_the_page_is_whole_and_asks_nothing_of_the_network(page: tuple[str, dict[str, Any]]) -> None:
+    text, _ = page
+    parsed = Page(text)
+    names = {tag for tag, _ in parsed.attributes}
+    assert not names & {"script", "link", "img", "iframe", "object", "base"}
+    for _, attributes in parsed.attributes:
+        assert not {"src", "srcset", "xlink:href", "action", "data"} & attributes.keys()
+        assert (attributes.get("href") or "#").startswith("#")
+    assert "url(" not in text and "@import" not in text and "http://" not in text and "https://" not in text
+    policy = next(a for a in parsed.of("meta") if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy["content"] == "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def test_the_numbers_of_the_report_stand_on_the_page(page: tuple[str, dict[str, Any]]) -> None:
+    text, report = page
+    words = Page(text).words
+    for split in ("valid", "test"):
+        assert (
+            f"{report[split]['mrr']:.4f}" in words and f"{report[split]['exclude_self']['mrr']:.4f}" in words
+        )
+    assert f"{report['calibration']['test']['after']['ece']:.4f}" in words
+    assert f"{report['relations']['higher']['mrr']:.4f}" in words
+    assert {"model.dim (changed)", "data.normalize", "data_sha256"} <= set(words)
+
+
+def test_a_screen_reader_finds_its_way(page: tuple[str, dict[str, Any]]) -> None:
+    parsed = Page(page[0])
+    assert parsed.of("html") == [{"lang": "en"}] and len(parsed.of("h1")) == 1
+    titles = {a["id"] for a in parsed.of("h2")}
+    assert titles == {a["aria-labelledby"] for a in parsed.of("section")}
+    assert {f"#{title}" for title in titles} == {a["href"] for a in parsed.of("a")}
+    assert {
+        "results",
+        "relations",
+        "learning",
+        "attention",
+        "calibration",
+        "data",
+        "config",
+        "environment",
+    } <= titles
+    assert all(a.get("scope") in ("col", "row") for a in parsed.of("th"))
+    assert len(parsed.of("caption")) == len(parsed.of("table"))
+    figures = parsed.of("svg")
+    assert len(figures) == 4 and all(a["role"] == "img" and a["aria-label"] for a in figures)
+    assert all(
+        a.get("tabindex") == "0" and a["role"] == "region" and a["aria-label"] for a in parsed.of("div")
+    )
+
+
+def test_the_page_follows_phones_and_dark_mode(page: tuple[str, dict[str, Any]]) -> None:
+    text, _ = page
+    assert '<meta name="viewport" content="width=device-width, initial-scale=1">' in text
+    light, _, dark = text.partition("prefers-color-scheme: dark")
+    for variable in ("--paper", "--ink", "--soft", "--line0", "--line1", "--line2", "--line3"):
+        assert f"{variable}: #" in light and f"{variable}: #" in dark.partition("}")[0]
+    assert contrast("#fff", "#1b1f24") > 7 and "#fff" in light and "#1b1f24" in light
+    assert contrast("#14171b", "#e7eaee") > 7 and "#14171b" in dark and "#e7eaee" in dark
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG's ratio of two colours."""
+
+    def luminance(colour: str) -> float:
+        digits = colour[1:] if len(colour) == 7 else "".join(2 * c for c in colour[1:])
+        parts = [int(digits[place : place + 2], 16) / 255 for place in (0, 2, 4)]
+        linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_names_from_data_are_text_never_markup() -> None:
+    bad = "<script>alert('x')</script>&\""
+    figures = [
+        svg.line_chart(bad, {bad: [(0, 1)], "b": [(1, 2)]}, bad, bad),
+        svg.heat_map(bad, [bad], [bad], np.array([[0.5]])),
+        svg.reliability_chart(bad, {bad: [{"predicted": 0.5, "true": 0.25}]}),
+    ]
+    section = Section("x", bad, bad, [Table(bad, [bad], [[bad, bad]])], figures, Details(bad, [(bad, bad)]))
+    text = render(bad, bad, [section])
+    assert "<script" not in text
+    assert "alert('x')" in "".join(Page(text).words)
+
+
+def test_points_of_a_line_stand_where_they_belong() -> None:
+    """Two points span the axes: 5 % of the range is left free on both sides."""
+    drawn = svg.line_chart("t", {"a": [(0.0, 0.0), (10.0, 1.0)]}, "x", "y", (0.0, 1.0))
+    inner = svg.WIDTH - svg.LEFT - svg.RIGHT
+    left, right = svg.LEFT + inner * 0.5 / 11, svg.LEFT + inner * 10.5 / 11
+    assert f'points="{left:.1f},{svg.HEIGHT - svg.BOTTOM:.1f} {right:.1f},{svg.TOP:.1f}"' in drawn
+    assert svg.line_chart("t", {}, "x", "y") == "<p>t: nothing to show.</p>"
+
+
+def test_the_darkest_cell_is_the_highest() -> None:
+    drawn = svg.heat_map("t", ["r"], ["a", "b"], np.array([[0.2, 0.4]]))
+    assert 'fill-opacity="0.500"' in drawn and 'fill-opacity="1.000"' in drawn
+    assert "<title>r, b: 0.400</title>" in drawn
+    Page(svg.heat_map("t", ["r"], ["a"], np.zeros((1, 1))))
