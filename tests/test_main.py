@@ -238,7 +238,7 @@ def test_overrides_in_a_flag_file_are_seen(tmp_path: Path, error_line: Callable[
         ),
         (
             ["--mode=trian"],
-            "--mode=trian is not a choice: needs one of {MODES}; did you mean train?",
+            f"--mode=trian is not a choice: needs one of {MODES}; did you mean train?",
         ),
         (["--mode"], "Missing value for flag --mode"),
         (["--config.train.epochs"], "Missing value for flag --config.train.epochs"),
