@@ -146,7 +146,8 @@ def _learning(workdir: Path) -> Section | None:
     rows = read_metrics(path) if path.exists() else []
 
     def lines(*names: str) -> dict[str, list[tuple[float, float]]]:
-        points = {name: [(row["epoch"], row[name]) for row in rows if name in row] for name in names}
+        """The points of each; without validation facts the log has null."""
+        points = {n: [(row["epoch"], row[n]) for row in rows if row.get(n) is not None] for n in names}
         return {name: found for name, found in points.items() if found}
 
     figures = [
@@ -226,5 +227,5 @@ def _environment(report: Mapping[str, Any]) -> Section:
     entries = []
     for name, value in report["environment"].items():
         for key, item in value.items() if isinstance(value, Mapping) else [("", value)]:
-            entries.append((f"{name} {key}".strip(), str(item)))
+            entries.append((f"{name} {key}".strip(), "-" if item is None else str(item)))
     return Section("environment", "Environment", details=Details("Versions, device, hashes", entries))

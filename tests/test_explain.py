@@ -13,6 +13,7 @@ from numcoke_jax import use
 from numcoke_jax.explain import Change, changed_graph, explain
 from numcoke_jax.graph import HEAD, RELATION, TAIL
 from numcoke_jax.main import main
+from numcoke_jax.models.numeric_order import DOWN, UP, NumericOrder
 from numcoke_jax.run import create_run
 from numcoke_jax.trained import Trained
 from tests.tiny_runs import compiled_fast, config_of, numcoke, untrained, write_folder
@@ -78,6 +79,30 @@ def test_a_what_if_is_the_score_of_the_changed_graph(trained: Trained, found: di
     )
     assert what_if["score"] != found["score"]
     assert all(row["before"] != row["after"] for row in what_if["moved"])
+
+
+@pytest.mark.parametrize(("norm", "order"), [(2, "penalty"), (1, "none")])
+def test_every_form_of_the_score_adds_up(norm: int, order: str, tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "graph")
+    config = numcoke(config_of(folder, score__norm=norm, score__order=order))
+    with compiled_fast():
+        explained = explain(untrained(config), 5, 0, 2)
+    assert ("order" in explained["terms"]) == (order != "none")
+    assert sum(explained["terms"].values()) == pytest.approx(explained["score"], rel=1e-5, abs=1e-5)
+
+
+def test_the_margin_is_the_weighted_difference_of_the_values(trained: Trained, found: dict[str, Any]) -> None:
+    """By loops, of two entities whose values are all observed: z = sum over fields of a_rm x_im."""
+    assert trained.run.graph.observed[[5, 2]].all() and trained.run.literals.positions is not None
+    places = np.asarray(trained.run.literals.positions, np.float64)
+    learned = np.asarray(trained.params["numeric_order"]["field_weight"], np.float64)[0]
+    shares = np.exp(NumericOrder.sharpness * learned)
+    shares /= shares.sum()
+    margin = sum((shares[UP, m] - shares[DOWN, m]) * (places[5, m] - places[2, m]) for m in range(2))
+    assert found["order"]["margin"] == pytest.approx(margin, rel=1e-5, abs=1e-6)
+    slope, weight = (float(trained.params["numeric_order"][name][0]) for name in ("log_slope", "weight"))
+    term = np.log1p(np.exp(weight)) * np.tanh(np.exp(slope) * margin)
+    assert found["terms"]["numeric order"] == pytest.approx(term, rel=1e-4, abs=1e-5)
 
 
 def test_other_models_are_explained_by_what_they_have(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numcoke_jax.html_report import Details, Section, Table, render, write_html_
 from numcoke_jax.ranking import summaries
 from numcoke_jax.report import build_report
 from numcoke_jax.train import calibration_of, order_accuracy_of
-from tests.tiny_runs import compiled_fast, config_of, numcoke, untrained, write_folder
+from tests.tiny_runs import compiled_fast, config_of, numcoke, train, untrained, write_folder
 
 VOID = {"meta", "circle", "line", "polyline", "path", "br"}
 
@@ -95,6 +96,30 @@ def test_the_numbers_of_the_report_stand_on_the_page(page: tuple[str, dict[str, 
     assert f"{report['calibration']['test']['after']['ece']:.4f}" in words
     assert f"{report['relations']['higher']['mrr']:.4f}" in words
     assert {"model.dim (changed)", "data.normalize", "data_sha256"} <= set(words)
+
+
+@pytest.mark.parametrize("empty", ["valid", "test", "literals"])
+def test_graphs_that_lack_a_part_have_a_page_too(empty: str, tmp_path: Path) -> None:
+    """One fact a split, and nothing to validate on, to test on, or to compare."""
+    data = tmp_path / "data"
+    (data / "literals").mkdir(parents=True)
+    for split, fact in {
+        "train": "a\thigher\tb\n",
+        "valid": "b\thigher\tc\n",
+        "test": "a\thigher\tc\n",
+    }.items():
+        (data / f"{split}.txt").write_text("" if split == empty else fact)
+    if empty != "literals":
+        (data / "literals" / "numerical_literals.txt").write_text("a\tsize\t2\nb\tsize\t1\n")
+    report, _ = train(config_of(data, train__epochs=2), tmp_path / "run")
+    parsed = Page((tmp_path / "run" / "report.html").read_text(encoding="utf-8"))
+    words = parsed.words
+    for split in ("valid", "test"):
+        assert ("-" if split == empty else f"{report[split]['mrr']:.4f}") in words
+    assert (report["relations"] == {}) == (empty == "test") and ("By relation" in words) == (empty != "test")
+    assert ("Validation MRR by epoch: nothing to show." in words) == (empty == "valid")
+    assert ("Observed values by field" in words) == (empty != "literals")
+    assert not any(word in ("nan", "None") for word in words)
 
 
 def test_a_screen_reader_finds_its_way(page: tuple[str, dict[str, Any]]) -> None:
