@@ -44,8 +44,10 @@ class Setting:
     config: str = ""
 
 
-def parser_of(name: str, description: str, *, config: str, seeds: str = "0,1,2") -> argparse.ArgumentParser:
-    """The arguments that all experiments take; the defaults are the experiment's."""
+def parser_of(
+    name: str, description: str, *, config: str, seeds: str | None = "0,1,2"
+) -> argparse.ArgumentParser:
+    """The arguments that all experiments take; the defaults are the experiment's.  None: no --seeds."""
     parser = OneLineParser(
         prog=f"python -m experiments.{name}",
         description=description,
@@ -55,7 +57,8 @@ def parser_of(name: str, description: str, *, config: str, seeds: str = "0,1,2")
     )
     parser.add_argument("--config", default=config, help="config file:preset (default: %(default)s)")
     parser.add_argument("--data", default="", help="folder in text layout; else the config's table")
-    parser.add_argument("--seeds", default=seeds, help="(default: %(default)s)")
+    if seeds is not None:
+        parser.add_argument("--seeds", default=seeds, help="(default: %(default)s)")
     parser.add_argument(
         "--epochs", type=int, default=0, help="at most so many a run; 0: as the config has it"
     )
@@ -90,6 +93,20 @@ def command_of(
     Raises:
       UserError: a wrong key or value.
     """
+    return round_command(flags_of(config, values, workdir, data=data, seed=seed, epochs=epochs, extra=extra))
+
+
+def flags_of(
+    config: str,
+    values: Mapping[str, Any],
+    workdir: Path,
+    *,
+    data: str = "",
+    seed: int = 0,
+    epochs: int = 0,
+    extra: Sequence[str] = (),
+) -> list[str]:
+    """The arguments of `numcoke_jax.main` that make the run of `command_of`; same errors."""
     if not 0 <= epochs <= LONGEST_RUN:
         raise UserError(f"--epochs={epochs} is out of range: needs an integer >= 0 and <= {LONGEST_RUN:.0f}")
     flags = [
@@ -100,12 +117,11 @@ def command_of(
         f"--config.seed={seed}",
         f"--workdir={workdir}",
     ]
-    command = round_command(flags)
-    if epochs and epochs < command.config.train.epochs:
-        every = min(command.config.train.eval_every_epochs, epochs)
-        capped = [f"--config.train.epochs={epochs}", f"--config.train.eval_every_epochs={every}"]
-        command = round_command([*flags, *capped])
-    return command
+    train = round_command(flags).config.train
+    if not epochs or epochs >= train.epochs:
+        return flags
+    every = min(train.eval_every_epochs, epochs)
+    return [*flags, f"--config.train.epochs={epochs}", f"--config.train.eval_every_epochs={every}"]
 
 
 def _written(value: Any) -> str:

@@ -407,6 +407,7 @@ def _report(
         valid=ranks["valid"]["all"] | {"exclude_self": ranks["valid"]["exclude_self"]},
         test=ranks["test"]["all"] | {"exclude_self": ranks["test"]["exclude_self"]},
     )
+    report["selection_mrr"] = progress.patience.best  # what the best checkpoint was chosen by: see `eval`
     fields = compared_fields(params, run.graph.vocabulary)
     if fields:
         report["compared_fields"] = {name: dataclasses.asdict(found[0]) for name, found in fields.items()}

@@ -1,0 +1,356 @@
+r"""The same random search for every model: learning rate, dropout, d and the model's own knobs.
+
+    python -m experiments.tune --config=configs/credit.py --data=DIR --presets=numeric,rakge --trials=20
+
+Trial 0 is the preset as it stands.  Trial i of every preset draws the shared knobs from the same stream, so
+that all models meet the same learning rates, dropouts and sizes, and its own knobs from another stream; both
+depend on --seed and the trial alone.  A trial is judged by the validation MRR that its best checkpoint was
+chosen by (`eval.selection`): test facts take no part.  The best trial of each preset is then trained on
+shuffled values too (--values=true leaves that out): a model without a gap does not use numbers.
+
+A --config.KEY=VALUE flag of your own fixes that key for every run: it is not drawn then.  Trial i of all
+presets comes before trial i + 1 of any.  Each has a workdir of its own under --out/PRESET and its record
+beside it, such as trial000.json.  The same command after a kill goes on with the trial that was stopped;
+more --trials draw more.  tune.json and tune.png have all trials, the table and below it the commands that
+repeat the best ones.
+"""
+
+import argparse
+import functools
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rich.console
+from rich.table import Table
+
+from experiments import figures, sweep
+from experiments.rounds import round_command, run_round
+from numcoke_jax.command_line import Command
+from numcoke_jax.commands import run_command
+from numcoke_jax.config_checks import did_you_mean, printable, shown_path
+from numcoke_jax.errors import UserError
+from numcoke_jax.model_keys import describes_a_model, looks_at
+from numcoke_jax.presets import PRESETS
+from numcoke_jax.report import read_json, write_json_atomically
+from numcoke_jax.workdir import flat_config
+
+MOST_TRIALS = 1000
+SHARED_STREAM, OWN_STREAM = range(2)
+DIGITS = 3  # significant ones of a drawn number: flags that can be read
+METRICS = ("mrr", "hits@1", "mr")
+RECORDED = ("preset", "trial", "config", "selection_mrr", "failed")  # what a record is recognised by
+
+# A knob is ("log", low, high), ("uniform", low, high) or ("choice", values).
+Knob = tuple[Any, ...]
+SIZES = (40, 60, 100, 140, 200)  # multiples of every preset's heads, even, images for ConvE
+SHARED: Mapping[str, Knob] = {
+    "train.learning_rate": ("log", 3e-4, 1e-2),
+    "score.dropout": ("uniform", 0.2, 0.8),
+    "query.hidden_dropout": ("uniform", 0.2, 0.8),
+    "model.dim": ("choice", SIZES),
+}
+MARGIN: Mapping[str, Knob] = {"score.margin": ("uniform", 4.0, 14.0)}
+QUERY_DROPOUTS: Mapping[str, Knob] = {
+    "query.input_dropout": ("uniform", 0.0, 0.6),
+    "query.feature_dropout": ("uniform", 0.0, 0.6),
+}
+NUMCOKE: Mapping[str, Knob] = {
+    **MARGIN,
+    "attention.relation_weight": ("uniform", 0.0, 1.0),
+    "experts.count": ("choice", (1, 2, 3, 5)),
+    "score.order_weight": ("log", 0.03, 0.3),
+}
+OWN: Mapping[str, Mapping[str, Knob]] = {
+    "paper": {**NUMCOKE, "okcl.weight": ("log", 0.03, 1.0), "okcl.temperature": ("log", 0.3, 3.0)},
+    "numeric": {**NUMCOKE, "train.entity_dropout": ("uniform", 0.0, 0.5)},
+    "rakge": {**MARGIN, "okcl.weight": ("log", 0.03, 1.0), "score.order_weight": ("log", 0.03, 1.0)},
+    "transe": MARGIN,
+    "literale": MARGIN,
+    "hake": MARGIN,
+    "conve": {**QUERY_DROPOUTS, "query.filters": ("choice", (16, 32, 64))},
+    "tucker": QUERY_DROPOUTS,
+    "rgcn": {"graph.edge_dropout": ("uniform", 0.0, 0.6), "graph.bases": ("choice", (2, 4, 8))},
+    "mtkgnn": {"okcl.weight": ("log", 0.1, 10.0)},
+    "nrn": {**MARGIN, "model.value_encoding": ("choice", ("dice", "sinusoidal"))},
+    "simgcl": {
+        **MARGIN,
+        "okcl.weight": ("log", 0.01, 1.0),
+        "okcl.temperature": ("log", 0.05, 1.0),
+        "graph.noise": ("log", 0.01, 1.0),
+    },
+}
+
+Record = Mapping[str, Any]
+Trial = tuple[str, int]  # preset, number
+
+
+def drawn_settings(preset: str, trial: int, seed: int) -> dict[str, Any]:
+    """The keys that a trial changes, with their values; none for trial 0.
+
+    A function of its arguments alone.  Keys that the preset's model does not look at are left out.
+    """
+    if trial == 0:
+        return {}
+    model = PRESETS[preset]["model.name"]
+    shared = _draw(SHARED, seed, trial, SHARED_STREAM)
+    shared["model.attribute_dim"] = shared["model.dim"]
+    used = {key: value for key, value in shared.items() if not describes_a_model(key) or looks_at(model, key)}
+    return used | _draw(OWN.get(preset, {}), seed, trial, OWN_STREAM)
+
+
+def _draw(knobs: Mapping[str, Knob], seed: int, trial: int, stream: int) -> dict[str, Any]:
+    rng = np.random.default_rng(np.random.SeedSequence([seed, trial, stream]))
+    return {key: value_at(knobs[key], rng.random()) for key in sorted(knobs)}
+
+
+def value_at(knob: Knob, share: float) -> Any:
+    """The value below which `share` in [0, 1) of the knob's distribution lies."""
+    kind, *rest = knob
+    if kind == "choice":
+        return rest[0][int(share * len(rest[0]))]
+    low, high = rest
+    value = low * (high / low) ** share if kind == "log" else low + share * (high - low)
+    return float(f"{value:.{DIGITS}g}")
+
+
+def flags_of(trial: Trial, options: argparse.Namespace, extra: Sequence[str], control: str = "") -> list[str]:
+    """The arguments of `numcoke_jax.main` of one trial, on the control's values if one is named.
+
+    Raises:
+      UserError: a wrong flag, key or value.
+    """
+    preset, number = trial
+    fixed = {flag.partition("=")[0].lstrip("-").removeprefix("config.") for flag in extra}
+    if "model.dim" in fixed:  # both sizes are one knob
+        fixed.add("model.attribute_dim")
+    settings = drawn_settings(preset, number, options.seed)
+    values = {key: value for key, value in settings.items() if key not in fixed}
+    return sweep.flags_of(
+        f"{options.config}:{preset}",
+        values | ({"data.control": control} if control else {}),
+        options.out / preset / f"trial{number:03d}{f'-{control}' if control else ''}",
+        data=options.data,
+        seed=options.seed,
+        epochs=options.epochs,
+        extra=extra,
+    )
+
+
+def run_trial(trial: Trial, flags: Sequence[str]) -> dict[str, Any]:
+    """The record of a trial: read if it is there, else of the run, which is trained or resumed to its end.
+
+    A run whose loss is not finite is recorded as failed, so that the search goes on and does not try again.
+
+    Raises:
+      UserError: no validation facts to choose by; or what the training raises.
+    """
+    command = round_command(flags)
+    path = command.workdir.with_suffix(".json")
+    known = recorded(path, command)
+    if known is not None:
+        return known
+    record: dict[str, Any] = {
+        "preset": trial[0],
+        "trial": trial[1],
+        "command": shlex.join(["python", "-m", "numcoke_jax.main", *flags]),
+        "config": flat_config(command.config),
+        "selection_mrr": None,
+        "failed": None,
+    }
+    try:
+        report = run_round(command)
+    except FloatingPointError as error:
+        record["failed"] = printable(str(error), longest=300)
+    else:
+        if report.get("selection_mrr") is None:
+            raise UserError(
+                f"{shown_path(command.workdir)}: the run has no validation MRR to be chosen by; the graph "
+                "needs validation facts"
+            )
+        record |= {key: report[key] for key in ("selection_mrr", "best_epoch", "seconds")}
+        record["test"] = {metric: report["test"][metric] for metric in METRICS}
+        record["data_sha256"] = report["environment"]["data_sha256"]
+    write_json_atomically(path, record)
+    return record
+
+
+def recorded(path: Path, command: Command) -> dict[str, Any] | None:
+    """The record in `path` if there is one of the same config.
+
+    Raises:
+      UserError: the file is no record, or of another config.
+    """
+    if not path.exists():
+        return None
+    record = read_json(path)
+    if not isinstance(record, dict) or not record.keys() >= set(RECORDED):
+        raise UserError(f"{shown_path(path)} is no record of a trial: delete it or give another --out")
+    there, now = record["config"], flat_config(command.config)
+    # A stored config is JSON: tuples have become lists.
+    different = [key for key in now if there.get(key) != _as_json(now[key])]
+    if different:
+        key = different[0]
+        raise UserError(
+            f"{shown_path(path)} is of another config ({key}={printable(there.get(key))} there, "
+            f"{printable(now[key])} now): give another --out"
+        )
+    return record
+
+
+def _as_json(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def best_of(records: Sequence[Record]) -> Record | None:
+    """The record with the highest validation MRR, of equal ones the first trial; None if all failed."""
+    finished = [record for record in records if record["failed"] is None]
+    return max(finished, key=lambda record: (record["selection_mrr"], -record["trial"]), default=None)
+
+
+def check_same_data(records: Sequence[Record]) -> None:
+    """Raises UserError unless all finished trials were trained on the same facts and values."""
+    hashes = {record["data_sha256"]: record for record in records if record["failed"] is None}
+    if len(hashes) > 1:
+        first, second = list(hashes.values())[:2]
+        names = [f"{record['preset']} trial {record['trial']}" for record in (first, second)]
+        raise UserError(f"{names[0]} and {names[1]} were trained on different data: give another --out")
+
+
+def rows_of(records: Sequence[Record], controls: Mapping[str, Record | None]) -> list[dict[str, Any]]:
+    """A row a preset.
+
+    Args:
+      records: of all trials.
+      controls: the record of each preset's best trial on shuffled values, or None.
+
+    Returns:
+      preset; trials and how many failed; seconds of all; "as it stands": validation MRR of trial 0, None if
+      it failed; best: record of the best trial, or None; gap: its test MRR minus that on shuffled values.
+    """
+    rows = []
+    for preset in dict.fromkeys(record["preset"] for record in records):
+        mine = [record for record in records if record["preset"] == preset]
+        best, control = best_of(mine), controls.get(preset)
+        gap = None
+        if best is not None and control is not None and control["failed"] is None:
+            gap = best["test"]["mrr"] - control["test"]["mrr"]
+        rows.append(
+            {
+                "preset": preset,
+                "trials": len(mine),
+                "failed": sum(record["failed"] is not None for record in mine),
+                "seconds": sum(record.get("seconds", 0.0) for record in mine),
+                "as it stands": next(r["selection_mrr"] for r in mine if r["trial"] == 0),
+                "best": best,
+                "gap": gap,
+            }
+        )
+    return rows
+
+
+def show(rows: Sequence[Mapping[str, Any]], title: str) -> None:
+    """Print the best trial of each preset, and below the table the commands that repeat them."""
+    table = Table(title=title, caption="chosen by validation MRR; test: filtered, tails")
+    table.add_column("preset", no_wrap=True)
+    for name in ("trials", "best", "valid MRR trial 0", "valid MRR best", "test MRR", "Hits@1", "gap"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        best = row["best"]
+        trials = f"{row['trials']}, {row['failed']} failed" if row["failed"] else str(row["trials"])
+        numbers = [row["as it stands"], *([None] * 3 if best is None else _numbers(best))]
+        shown = ["-" if number is None else f"{number:.4f}" for number in numbers]
+        gap = "-" if row["gap"] is None else f"{row['gap']:+.3f}"
+        table.add_row(row["preset"], trials, "-" if best is None else str(best["trial"]), *shown, gap)
+    rich.console.Console(width=80, markup=False, highlight=False).print(table)
+    for row in rows:
+        if row["best"] is not None:
+            print(row["best"]["command"])
+
+
+def _numbers(best: Record) -> list[float | None]:
+    return [best["selection_mrr"], best["test"]["mrr"], best["test"]["hits@1"]]
+
+
+def draw(records: Sequence[Record], path: Path) -> None:
+    """A panel a preset: validation MRR of every trial over its learning rate, the best one marked."""
+    presets = list(dict.fromkeys(record["preset"] for record in records))
+    columns = min(len(presets), 4)
+    rows = -(-len(presets) // columns)
+    figure, panels = figures.new_figure(2.8 * columns, 2.8 * rows, panels=len(presets), columns=columns)
+    for panel, preset in zip(panels, presets, strict=True):
+        mine = [r for r in records if r["preset"] == preset and r["failed"] is None]
+        rates = [record["config"]["train.learning_rate"] for record in mine]
+        found = [record["selection_mrr"] for record in mine]
+        panel.scatter(rates, found, s=18, color=figures.COLOURS[0], label="a trial")
+        best = best_of(mine)
+        if best is not None:
+            rate = best["config"]["train.learning_rate"]
+            panel.scatter(
+                [rate], [best["selection_mrr"]], s=60, marker="D", color=figures.COLOURS[1], label="the best"
+            )
+        panel.set_xscale("log")
+        panel.tick_params(which="both", labelsize=8)
+        panel.set_title(preset, fontsize=9)
+        panel.set_xlabel("learning rate", fontsize=8)
+    panels[0].set_ylabel("validation MRR", fontsize=8)
+    panels[0].legend(fontsize=8, frameon=False)
+    figures.save(figure, path)
+
+
+def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    parser = sweep.parser_of("tune", __doc__, config="configs/credit.py", seeds=None)
+    parser.add_argument("--presets", default="numeric,paper,rakge,literale,transe")
+    parser.add_argument("--trials", type=int, default=20, help="of each preset (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of the search and of every run")
+    parser.add_argument("--values", default="true,shuffled", choices=("true", "true,shuffled"))
+    options, extra = parser.parse_known_args(arguments)
+    if not 1 <= options.trials <= MOST_TRIALS:
+        raise UserError(f"--trials={options.trials} is out of range: needs 1 to {MOST_TRIALS}")
+    if not 0 <= options.seed < 2**32:
+        raise UserError(f"--seed={options.seed} is out of range: needs an integer >= 0 and < {2**32}")
+    for preset in options.presets.split(","):
+        if preset not in PRESETS:
+            hint = did_you_mean(preset, PRESETS) or f"; needs some of {','.join(PRESETS)}"
+            raise UserError(f"--presets={printable(preset)} is not one{hint}")
+    for flag in extra:
+        if flag.partition("=")[0].lstrip("-") in ("workdir", "config.seed", "config.data.control"):
+            raise UserError(f"{printable(flag)} has no meaning here: see --out, --seed and --values")
+    return options, extra
+
+
+def _run(arguments: Sequence[str]) -> int:
+    options, extra = _options(arguments)
+    presets = list(dict.fromkeys(options.presets.split(",")))
+    trials = [(preset, number) for number in range(options.trials) for preset in presets]
+    flags = {trial: flags_of(trial, options, extra) for trial in trials}  # all are checked before the first
+    records = []
+    for count, trial in enumerate(trials, start=1):
+        record = run_trial(trial, flags[trial])
+        records.append(record)
+        found = "failed" if record["failed"] else f"validation MRR {record['selection_mrr']:.4f}"
+        print(f"{count}/{len(trials)} {trial[0]} trial {trial[1]}: {found}", flush=True)
+    check_same_data(records)
+    controls: dict[str, Record | None] = {}
+    for preset in presets if options.values == "true,shuffled" else []:
+        best = best_of([record for record in records if record["preset"] == preset])
+        if best is not None:
+            trial = preset, best["trial"]
+            controls[preset] = run_trial(trial, flags_of(trial, options, extra, "shuffled"))
+    rows = rows_of(records, controls)
+    show(rows, f"{options.trials} trials a preset: {Path(options.data or options.config).stem}")
+    write_json_atomically(options.out / "tune.json", {"rows": rows, "trials": records, "shuffled": controls})
+    draw(records, options.out / "tune.png")
+    print(f"{shown_path(options.out / 'tune')}.json and .png have all trials")
+    return 0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the trials that are missing, prints the table, writes JSON and figure; returns the exit code."""
+    return run_command(functools.partial(_run, arguments), "interrupted; the same command goes on")
+
+
+if __name__ == "__main__":
+    sweep.main_of(main)
