@@ -3,6 +3,7 @@
 Series differ in colour, in marker or hatch, and in lightness, so they are told apart without colour too.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ def bars(
         shift = (place - (len(series) - 1) / 2) * width
         positions = [number + shift for number in range(len(groups))]
         sizes = [mean or 0.0 for mean, _ in numbers]
-        errors = [deviation or 0.0 for _, deviation in numbers]
+        errors = [math.nan if deviation is None else deviation for _, deviation in numbers]
         look = {
             "label": label,
             "color": COLOURS[place % 6],
@@ -85,7 +86,7 @@ def lines(
         panel.errorbar(
             [place for place, _, _ in known],
             [mean for _, mean, _ in known],
-            yerr=[deviation or 0.0 for _, _, deviation in known],
+            yerr=[math.nan if deviation is None else deviation for _, _, deviation in known],
             label=label,
             color=COLOURS[number % 6],
             marker=MARKERS[number % 6],

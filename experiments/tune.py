@@ -305,7 +305,13 @@ def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--presets", default="numeric,paper,rakge,literale,transe")
     parser.add_argument("--trials", type=int, default=20, help="of each preset (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the search and of every run")
-    parser.add_argument("--values", default="true,shuffled", choices=("true", "true,shuffled"))
+    parser.add_argument(
+        "--values",
+        default="true,shuffled",
+        choices=("true", "true,shuffled"),
+        metavar="VALUES",
+        help="true, or true,shuffled (default: %(default)s)",
+    )
     options, extra = parser.parse_known_args(arguments)
     if not 1 <= options.trials <= MOST_TRIALS:
         raise UserError(f"--trials={options.trials} is out of range: needs 1 to {MOST_TRIALS}")
