@@ -1,8 +1,9 @@
 """The paper's model on FB15k-237: facts of Freebase with 116 numeric fields such as dates, heights, areas.
 
 Command:   python -m numcoke_jax.main --config=configs/fb15k_237.py
-Hardware:  a GPU; 4 GB of memory, of which a step takes about 1.5 GiB.  Without one, --config.train.candidates=512
-           scores a sample of the entities in each step: 3 minutes an epoch on 2 CPU cores, 0.3 GiB a step
+Hardware:  a GPU; 4 GB of memory, of which a step takes about 1.5 GiB
+Without:   --config.train.candidates=512 scores a sample of the entities in each step: 3 minutes an epoch on
+           2 CPU cores, 0.3 GiB a step
 Expected:  test MRR, filtered, tail side
 
 FB15K-237.2.zip (or its train.txt, valid.txt and test.txt) and FB15K_NumericalTriples.txt are searched in
