@@ -5,7 +5,7 @@ The page comes from `templates/report.html`; here is what stands on it.
 
 import dataclasses
 import importlib.resources
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,14 +53,15 @@ class Details:
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """A part of the page with a heading."""
+    """A part of the page with a heading; `figures` are titles with inline SVG, or a sentence in its place."""
 
     id: str
     title: str
     text: str = ""
     tables: Sequence[Table] = ()
-    figures: Sequence[str] = ()
+    figures: Sequence[tuple[str, str]] = ()
     details: Details | None = None
+    numbers: Table | None = None  # of the figure, folded away
 
 
 def write_html_report(run: Run, params: Any, report: Mapping[str, Any], workdir: Path) -> None:
@@ -151,8 +152,8 @@ def _learning(workdir: Path) -> Section | None:
         return {name: found for name, found in points.items() if found}
 
     figures = [
-        svg.line_chart("Training loss by epoch", lines("bce", "contrastive"), "epoch", "loss"),
-        svg.line_chart("Validation MRR by epoch", lines("mrr"), "epoch", "MRR"),
+        _figure("Training loss by epoch", svg.line_chart, lines("bce", "contrastive"), "epoch", "loss"),
+        _figure("Validation MRR by epoch", svg.line_chart, lines("mrr"), "epoch", "MRR"),
     ]
     return Section("learning", "Learning curves", figures=figures) if rows else None
 
@@ -170,11 +171,25 @@ def _attention(run: Run, params: Any) -> Section | None:
     weights = np.stack(found)
     fields = np.sort(np.argsort(-weights.mean(axis=0), kind="stable")[:MOST_ROWS])
     columns = [names.fields[field] for field in fields]
-    chart = svg.heat_map(
-        "Mean attention by relation and field", names.relations[:count], columns, weights[:, fields]
+    chart = _figure(
+        "Mean attention by relation and field",
+        svg.heat_map,
+        names.relations[:count],
+        columns,
+        weights[:, fields],
     )
+    rows = [
+        [name, *(f"{share:.3f}" for share in row)]
+        for name, row in zip(names.relations[:count], weights[:, fields], strict=True)
+    ]
+    table = Table("Mean attention by relation and field", ["relation", *columns], rows)
     text = "How much the model looks at each field, averaged over entities and attention heads."
-    return Section("attention", "Attention", text, figures=[chart])
+    return Section("attention", "Attention", text, figures=[chart], numbers=table)
+
+
+def _figure(title: str, draw: Callable[..., str], *what: Any) -> tuple[str, str]:
+    """A title and its figure."""
+    return title, draw(title, *what)
 
 
 def _calibration(report: Mapping[str, Any]) -> Section | None:
@@ -189,7 +204,7 @@ def _calibration(report: Mapping[str, Any]) -> Section | None:
     ]
     table = Table("Expected calibration error and negative log-likelihood", ["", "ECE", "NLL"], rows)
     bins = {title: found["test"][name]["bins"] for name, title in names.items() if name != "temperature"}
-    chart = svg.reliability_chart("Calibration on test facts", bins)
+    chart = _figure("Calibration on test facts", svg.reliability_chart, bins)
     text = f"Fitted on {found['valid']['count']:,} validation scores: temperature {found['temperature']:.3g}."
     return Section("calibration", "Calibration", text, [table], [chart])
 

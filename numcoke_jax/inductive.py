@@ -13,10 +13,10 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from numcoke_jax.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph
+from numcoke_jax.graph import SPLITS, NumericGraph
 from numcoke_jax.metrics import RankSums
 from numcoke_jax.new_entities import NewEntities, extended_evaluator, extended_params, knows_unknown
-from numcoke_jax.order_accuracy import field_of_relation
+from numcoke_jax.order_accuracy import direction, field_of_relation
 from numcoke_jax.ranking import FilteredRanks, filtered_ranks
 from numcoke_jax.run import Run
 from numcoke_jax.tail_index import TailIndex
@@ -65,9 +65,7 @@ def rule_values(graph: NumericGraph, relation: int) -> np.ndarray:
     if field is None:
         return np.full(graph.num_entities, np.nan)
     values = np.where(graph.observed[:, field], graph.values[:, field], np.nan)
-    facts = graph.train[graph.train[:, RELATION] == relation]
-    above = np.sign(values[facts[:, HEAD]] - values[facts[:, TAIL]])
-    return -values if np.nansum(above) < 0 else values
+    return -values if direction(graph, relation, field) < 0 else values
 
 
 def rule_scores(values: np.ndarray, heads: np.ndarray) -> Any:

@@ -42,6 +42,13 @@ def field_of_relation(graph: NumericGraph, relation: int) -> int | None:
     return graph.vocabulary.fields.index(name) if name in graph.vocabulary.fields else None
 
 
+def direction(graph: NumericGraph, relation: int, field: int) -> int:
+    """1 where the heads of a relation's training facts mostly have the higher values, -1 the lower; or 0."""
+    values = np.where(graph.observed[:, field], graph.values[:, field], np.nan)
+    facts = graph.train[graph.train[:, RELATION] == relation]
+    return int(np.sign(np.nansum(np.sign(values[facts[:, HEAD]] - values[facts[:, TAIL]]))))
+
+
 def pair_orders(
     graph: NumericGraph,
     facts: np.ndarray,

@@ -1,7 +1,7 @@
-"""Small figures as inline SVG: colours follow the page's light or dark scheme, a title names each one.
+"""Small figures as inline SVG, as wide as a phone; each is described in its label for those who hear it.
 
 All text is escaped.  Colours are CSS variables of the page (`--line0`, `--ink`, `--soft`), so one figure
-serves both schemes, and lines differ by dashes too, for those who do not see the colours.
+serves its light and its dark scheme, and lines differ by dashes too, for those who do not see the colours.
 """
 
 import math
@@ -10,10 +10,11 @@ from html import escape
 
 import numpy as np
 
-WIDTH, HEIGHT = 480, 260
-LEFT, RIGHT, TOP, BOTTOM = 56, 12, 14, 40
+WIDTH, HEIGHT = 356, 240  # the least width of phones in use, less the page's margins
+LEFT, RIGHT, TOP, BOTTOM = 58, 14, 14, 44
+LEGEND_LINE = 18
 DASHES = ("", "6 4", "2 3", "8 3 2 3")
-TICKS = 5
+TICKS = 6  # of an axis, at most
 LONGEST_LABEL = 22
 
 Points = Sequence[tuple[float, float]]
@@ -25,13 +26,15 @@ def line_chart(
     x_label: str,
     y_label: str,
     y_range: tuple[float, float] | None = None,
+    x_range: tuple[float, float] | None = None,
 ) -> str:
-    """Lines over one pair of axes, with a legend; without points, a sentence."""
+    """Lines over one pair of axes, with a legend of those that have points; without points, a sentence."""
+    lines = {name: line for name, line in lines.items() if line}
     points = [point for line in lines.values() for point in line]
     if not points:
         return f"<p>{escape(title)}: nothing to show.</p>"
     xs, ys = zip(*points, strict=True)
-    x_low, x_high = _range(xs)
+    x_low, x_high = x_range or _range(xs)
     y_low, y_high = y_range or _range(ys)
     scale = _Scale(x_low, x_high, y_low, y_high)
     parts = [_axes(scale, x_label, y_label)]
@@ -43,18 +46,29 @@ def line_chart(
         for x, y in line if len(line) <= 60 else ():
             parts.append(f'<circle cx="{scale.x(x):.1f}" cy="{scale.y(y):.1f}" r="2.5" fill="{colour}"/>')
         if len(lines) > 1:
-            height = TOP + 14 + 16 * number
-            parts.append(f'<line x1="{WIDTH - 150}" x2="{WIDTH - 126}" y1="{height - 4}" y2="{height - 4}" '
+            y = HEIGHT + LEGEND_LINE * number + 8
+            parts.append(f'<line x1="{LEFT}" x2="{LEFT + 26}" y1="{y}" y2="{y}" '
                          f'stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"/>'
-                         f'<text x="{WIDTH - 120}" y="{height}">{escape(name)}</text>')  # fmt: skip
-    return _svg(title, "".join(parts), WIDTH, HEIGHT)
+                         f'<text x="{LEFT + 34}" y="{y + 4}">{escape(name)}</text>')  # fmt: skip
+    legend = LEGEND_LINE * len(lines) if len(lines) > 1 else 0
+    return _svg(title, "".join(parts), WIDTH, HEIGHT + legend, _described(lines))
+
+
+def _described(lines: Mapping[str, Points]) -> str:
+    """Start, end and extremes of each line, for those who hear the figure."""
+    found = []
+    for name, line in lines.items():
+        ys = [y for _, y in line]
+        ends = f"from {_tick(ys[0])} at {_tick(line[0][0])} to {_tick(ys[-1])} at {_tick(line[-1][0])}"
+        found.append(f"{name}: {ends}, lowest {_tick(min(ys))}, highest {_tick(max(ys))}")
+    return "; ".join(found)
 
 
 def reliability_chart(title: str, bins: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
     """Predicted probability against the share of true labels; the diagonal is perfect."""
     lines: dict[str, Points] = {"perfect": [(0.0, 0.0), (1.0, 1.0)]}
     lines |= {name: [(part["predicted"], part["true"]) for part in parts] for name, parts in bins.items()}
-    return line_chart(title, lines, "predicted probability", "share that is true", (0.0, 1.0))
+    return line_chart(title, lines, "predicted probability", "share that is true", (0.0, 1.0), (0.0, 1.0))
 
 
 def heat_map(title: str, rows: Sequence[str], columns: Sequence[str], values: np.ndarray) -> str:
@@ -65,7 +79,7 @@ def heat_map(title: str, rows: Sequence[str], columns: Sequence[str], values: np
       rows, columns: names.
       values: float [rows, columns], finite and not negative.
     """
-    cell, left, top = 26, 150, 120
+    cell, left, top = 26, 160, 130
     width, height = left + cell * len(columns) + 10, top + cell * len(rows) + 10
     highest = max(float(values.max(initial=0.0)), 1e-12)
     parts = []
@@ -82,7 +96,8 @@ def heat_map(title: str, rows: Sequence[str], columns: Sequence[str], values: np
             parts.append(f'<rect x="{left + cell * column}" y="{y}" width="{cell - 2}" height="{cell - 2}" '
                          f'fill="var(--line0)" fill-opacity="{share:.3f}" stroke="var(--soft)">'
                          f"<title>{tip}</title></rect>")  # fmt: skip
-    return _svg(title, "".join(parts), width, height)
+    most = [f"{name}: most {columns[int(np.argmax(values[row]))]}" for row, name in enumerate(rows)]
+    return _svg(title, "".join(parts), width, height, "; ".join(most) if columns else "")
 
 
 class _Scale:
@@ -110,12 +125,10 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
 def _axes(scale: _Scale, x_label: str, y_label: str) -> str:
     bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
     parts = [f'<path d="M{LEFT},{TOP}V{bottom}H{right}" fill="none" stroke="var(--ink)"/>']
-    for number in range(TICKS):
-        share = number / (TICKS - 1)
-        x = scale.x_low + share * (scale.x_high - scale.x_low)
-        y = scale.y_low + share * (scale.y_high - scale.y_low)
-        parts.append(f'<text x="{scale.x(x):.1f}" y="{bottom + 15}" text-anchor="middle">{_tick(x)}</text>'
-                     f'<text x="{LEFT - 5}" y="{scale.y(y) + 4:.1f}" text-anchor="end">{_tick(y)}</text>'
+    for x in _ticks(scale.x_low, scale.x_high):
+        parts.append(f'<text x="{scale.x(x):.1f}" y="{bottom + 16}" text-anchor="middle">{_tick(x)}</text>')
+    for y in _ticks(scale.y_low, scale.y_high):
+        parts.append(f'<text x="{LEFT - 5}" y="{scale.y(y) + 4:.1f}" text-anchor="end">{_tick(y)}</text>'
                      f'<path d="M{LEFT},{scale.y(y):.1f}H{right}" stroke="var(--soft)"/>')  # fmt: skip
     middle = (TOP + bottom) / 2
     center = (LEFT + right) / 2
@@ -123,6 +136,17 @@ def _axes(scale: _Scale, x_label: str, y_label: str) -> str:
                  f'<text x="12" y="{middle}" text-anchor="middle" transform="rotate(-90 12 {middle})">'
                  f"{escape(y_label)}</text>")  # fmt: skip
     return "".join(parts)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round numbers in [low, high]: multiples of 1, 2 or 5 times a power of ten, at most `TICKS`."""
+    step = 10.0 ** math.floor(math.log10((high - low) / TICKS))
+    for factor in (1, 2, 5, 10):  # ten of these steps leave at most `TICKS`
+        first = math.ceil(low / (factor * step) - 1e-9)
+        numbers = range(first, math.floor(high / (factor * step) + 1e-9) + 1)
+        if len(numbers) <= TICKS:
+            break
+    return [number * factor * step for number in numbers]
 
 
 def _tick(value: float) -> str:
@@ -133,9 +157,10 @@ def _short(name: str) -> str:
     return name if len(name) <= LONGEST_LABEL else name[: LONGEST_LABEL - 3] + "..."
 
 
-def _svg(title: str, content: str, width: float, height: float) -> str:
+def _svg(title: str, content: str, width: float, height: float, description: str = "") -> str:
     width, height = math.ceil(width), math.ceil(height)
+    label = f"{title}. {description}" if description else title
     return (
         f'<svg role="img" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'aria-label="{escape(title)}"><title>{escape(title)}</title>{content}</svg>'
+        f'aria-label="{escape(label)}">{content}</svg>'
     )

@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from numcoke_jax import impute_view
 from numcoke_jax.config_checks import printable, shown_path
 from numcoke_jax.console import Console
 from numcoke_jax.data.table_files import column_numbers, read_table
 from numcoke_jax.errors import UserError
 from numcoke_jax.explain import Change, explain
 from numcoke_jax.explain_view import figure, show
+from numcoke_jax.impute import impute
 from numcoke_jax.names import NameIndex
 from numcoke_jax.new_entities import NewEntities, knows_unknown, read_new_entities
 from numcoke_jax.predict import AnswerSettings, Predictor
@@ -175,4 +177,25 @@ def _change(text: str, fields: NameIndex) -> Change:
     return Change(side, field, float(values[0]) if observed[0] else None)
 
 
-_MODES = {"predict": predict, "explain": explain_fact}
+def impute_values(command: UseCommand, console: Console) -> None:
+    """Show between which ranks and values missing values lie, and how far the same holds for hidden ones."""
+    options = command.options
+    out = Path(options.out).expanduser() if options.out is not None else None
+    if out is not None:
+        check_out(out, impute_view.SUFFIXES, options.overwrite)
+    trained = load_trained(command.workdir, console.warn)
+    names = trained.run.graph.vocabulary
+    if options.entity is not None:
+        NameIndex("entity", names.entities).id(options.entity, "--entity")
+    fields = NameIndex("field", names.fields)
+    asked = [fields.id(name, "--field") for name in dict.fromkeys(options.field or ())]
+    found = impute(trained, asked or None, options.level)
+    if options.entity is not None:
+        found["cells"] = [cell for cell in found["cells"] if cell["entity"] == options.entity]
+    impute_view.show(found, options.top, console)
+    if out is not None:
+        impute_view.write(found, out)
+        console.note(f"written to {shown_path(out)}")
+
+
+_MODES = {"predict": predict, "explain": explain_fact, "impute": impute_values}

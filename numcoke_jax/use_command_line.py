@@ -13,7 +13,7 @@ from numcoke_jax.config_checks import CLOSE_ENOUGH, printable
 from numcoke_jax.errors import UserError
 from numcoke_jax.graph import SPLITS
 
-USE_MODES = ("predict", "explain")
+USE_MODES = ("predict", "explain", "impute")
 LARGEST_TOP = 10**9
 
 
@@ -98,7 +98,21 @@ def _explain_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace the file of --out")
 
 
-_FLAGS = {"predict": _predict_flags, "explain": _explain_flags}
+def _impute_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--field",
+        action="append",
+        metavar="NAME",
+        help="a field that a relation compares; again for another; without it all such fields",
+    )
+    parser.add_argument("--entity", metavar="NAME", help="show this entity's missing values only")
+    parser.add_argument("--level", type=_share, default=0.9, metavar="SHARE", help="wished coverage (0.9)")
+    parser.add_argument("--top", type=_positive, default=20, metavar="N", help="missing values shown (20)")
+    parser.add_argument("--out", metavar="FILE", help="write all to .csv, .json or .parquet")
+    parser.add_argument("--overwrite", action="store_true", help="replace the file of --out")
+
+
+_FLAGS = {"predict": _predict_flags, "explain": _explain_flags, "impute": _impute_flags}
 
 
 def _check_options(mode: str, options: argparse.Namespace) -> None:
@@ -131,6 +145,16 @@ def _positive(text: str) -> int:
         number = 0
     if not 1 <= number <= LARGEST_TOP:
         raise argparse.ArgumentTypeError(f"needs an integer >= 1, got {printable(text)}")
+    return number
+
+
+def _share(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0.0 < number < 1.0:
+        raise argparse.ArgumentTypeError(f"needs a number between 0 and 1, got {printable(text)}")
     return number
 
 
