@@ -1,0 +1,124 @@
+"""Does the attention look at the field that a relation compares?  By relation, for finished runs.
+
+    python -m experiments.attention_fields --workdir=runs/credit-paper-seed0 [--workdir=...] [--json=FILE]
+
+Of every relation FIELD_comp: the weight of FIELD, a mean over all entities and heads, beside 1 / M, what a
+uniform attention over M fields gives it; its place among the fields by that weight; the field with the
+largest weight; and the selectivity, 1 - entropy / log M (0: uniform, 1: a single field).  A line more has
+the means over the relations.
+"""
+
+import functools
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rich.console
+from rich.table import Table
+
+from experiments import sweep
+from experiments.attention_heatmap import attention_weights, selectivity
+from numcoke_jax.commands import OneLineParser, run_command
+from numcoke_jax.config_checks import printable, shown_path
+from numcoke_jax.console import Console
+from numcoke_jax.errors import UserError
+from numcoke_jax.order_accuracy import RELATION_SUFFIX
+from numcoke_jax.report import write_json_atomically
+from numcoke_jax.trained import load_trained
+
+
+def row_of(weights: np.ndarray, fields: Sequence[str], compared: str) -> dict[str, Any]:
+    """What a relation's attention does.
+
+    Args:
+      weights: float [N, M], of the fields for every entity; a row sums to 1.
+      fields: M names.
+      compared: the field that the relation compares.
+
+    Returns:
+      field: `compared`; weight: its mean one; place: 1 for the largest mean weight, equal ones counted
+      before it; largest, "largest weight": the field that has it; selectivity.
+    """
+    means = weights.mean(axis=0)
+    place = fields.index(compared)
+    return {
+        "field": compared,
+        "weight": float(means[place]),
+        "place": int((means >= means[place]).sum()),
+        "largest": fields[int(means.argmax())],
+        "largest weight": float(means.max()),
+        "selectivity": selectivity(weights),
+    }
+
+
+def rows_of(workdir: Path) -> list[dict[str, Any]]:
+    """A row a relation that is named after a field.
+
+    Raises:
+      UserError: no run, a model without attention, or no such relation.
+    """
+    trained = load_trained(workdir, Console().warn)
+    vocabulary = trained.run.graph.vocabulary
+    rows = []
+    for relation, name in enumerate(vocabulary.relations):
+        field = name.removesuffix(RELATION_SUFFIX)
+        if field != name and field in vocabulary.fields:
+            found = row_of(attention_weights(trained, relation), vocabulary.fields, field)
+            rows.append({"relation": name, "fields": len(vocabulary.fields), **found})
+    if not rows:
+        raise UserError(f"{shown_path(workdir)}: no relation of its graph is named FIELD{RELATION_SUFFIX}")
+    return rows
+
+
+def show(rows: Sequence[Mapping[str, Any]], title: str) -> None:
+    """Print the rows and their means as a table of at most 80 columns."""
+    table = Table(title=title, caption=f"a uniform attention: weight {1 / rows[0]['fields']:.3f}")
+    for name in ("compared field", "weight", "place", "largest weight", "selectivity"):
+        table.add_column(name, justify="left" if name in ("compared field", "largest weight") else "right")
+    for row in rows:
+        largest = f"{row['largest weight']:.3f} {printable(row['largest'])}"
+        place = f"{row['place']} of {row['fields']}"
+        name = printable(row["field"])
+        table.add_row(name, f"{row['weight']:.3f}", place, largest, f"{row['selectivity']:.3f}")
+    mean = {
+        key: statistics.fmean(row[key] for row in rows)
+        for key in ("weight", "place", "largest weight", "selectivity")
+    }
+    first = sum(row["place"] == 1 for row in rows)
+    table.add_section()
+    table.add_row(
+        f"mean; {first} of {len(rows)} first",
+        f"{mean['weight']:.3f}",
+        f"{mean['place']:.1f}",
+        f"{mean['largest weight']:.3f}",
+        f"{mean['selectivity']:.3f}",
+    )
+    rich.console.Console(width=80, markup=False, highlight=False).print(table)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    parser = OneLineParser(
+        prog="python -m experiments.attention_fields", description=__doc__, allow_abbrev=False
+    )
+    parser.add_argument(
+        "--workdir", required=True, type=Path, action="append", help="folder of a finished run; may repeat"
+    )
+    parser.add_argument("--json", type=Path, help="file for the same numbers")
+    options = parser.parse_args(arguments)
+    tables = {str(workdir): rows_of(workdir) for workdir in options.workdir}
+    for workdir, rows in tables.items():
+        show(rows, shown_path(workdir))
+    if options.json:
+        write_json_atomically(options.json, tables)
+    return 0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints the tables; returns the exit code."""
+    return run_command(functools.partial(_run, arguments))
+
+
+if __name__ == "__main__":
+    sweep.main_of(main)
