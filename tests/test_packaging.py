@@ -15,6 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from numcoke_jax import compare
 from numcoke_jax.command_line import parse_arguments
 from numcoke_jax.data import build, check, rdf
 from numcoke_jax.errors import UserError
@@ -87,6 +88,8 @@ def flag_problems(flags: list[str], module: str = "numcoke_jax.main") -> list[st
             rdf.parser().parse_args(flags)
         elif module == "numcoke_jax.data.check":
             check.parser().parse_args(flags)
+        elif module == "numcoke_jax.compare":
+            compare.parser().parse_args(flags)
     except UserError as error:
         return [str(error)]
     return []

@@ -1,0 +1,204 @@
+"""Puts finished runs side by side: `python -m numcoke_jax.compare RUN RUN ...`.
+
+Reads report.json and config.json of every workdir and nothing else: needs no data, no model and no JAX.
+Shown are the metrics of each run, the MRR by relation, and the config keys in which the runs differ.
+"""
+
+import dataclasses
+import functools
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from numcoke_jax.commands import OneLineParser, as_typed, run_command
+from numcoke_jax.config_checks import printable, shown_path
+from numcoke_jax.console import Console
+from numcoke_jax.errors import UserError
+from numcoke_jax.progress import duration
+from numcoke_jax.report import METRICS, REPORT_FILE, read_json
+
+RUNS_A_BLOCK = 4  # columns of a table that 80 columns of a terminal hold
+MOST_RELATIONS = 20  # in the table; --json has all
+LONGEST_CELL = 14
+NOT_THERE = "-"
+
+
+@dataclasses.dataclass(frozen=True)
+class FinishedRun:
+    """What a workdir says: its name, report.json and config.json (flat: "section.key" -> value)."""
+
+    name: str
+    report: Mapping[str, Any]
+    config: Mapping[str, Any]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the command that the arguments describe and returns the exit code."""
+    return run_command(functools.partial(_run, arguments))
+
+
+def parser() -> OneLineParser:
+    """The options of the command."""
+    options = OneLineParser(
+        prog="python -m numcoke_jax.compare",
+        description="Puts finished runs side by side: metrics, MRR by relation, config keys that differ.",
+        allow_abbrev=False,
+    )
+    options.add_argument("runs", nargs="+", metavar="RUN", help="workdir of a finished run")
+    options.add_argument("--json", action="store_true", help="print the same as JSON")
+    return options
+
+
+def _run(arguments: Sequence[str]) -> int:
+    options = parser().parse_args([as_typed(argument) for argument in arguments])
+    runs = read_runs([Path(run).expanduser() for run in options.runs])
+    if options.json:
+        print(json.dumps(comparison(runs), indent=2, ensure_ascii=False))
+    else:
+        show(comparison(runs), Console())
+    return 0
+
+
+def read_runs(workdirs: Sequence[Path]) -> list[FinishedRun]:
+    """The runs of workdirs, each called by its folder, or by its path where two folders have one name.
+
+    Raises:
+      UserError: a folder is missing, given twice, or holds no finished run.
+    """
+    resolved = [workdir.resolve() for workdir in workdirs]
+    found = []
+    for place, workdir in enumerate(workdirs):
+        if resolved[place] in resolved[:place]:
+            raise UserError(f"{shown_path(workdir)} is given twice; name every run once")
+        shared = sum(other.name == resolved[place].name for other in resolved) > 1
+        found.append(_read_run(workdir, str(workdir) if shared else resolved[place].name))
+    return found
+
+
+def comparison(runs: Sequence[FinishedRun]) -> dict[str, Any]:
+    """What the runs have found and where they differ, as JSON values.
+
+    Returns:
+      {"runs": [{"run", "seed", "best_epoch", "seconds", "valid", "test" (metrics), "calibration_error",
+      "inductive_mrr"}], "relations": {name: [MRR a run]}, "config": {key: [value a run]} of the keys that
+      differ, "same_data": bool or None where a run does not tell}; what a run does not have is None.
+    """
+    hashes = [run.report.get("environment", {}).get("data_sha256") for run in runs]
+    relations = dict.fromkeys(name for run in runs for name in run.report.get("relations") or {})
+    return {
+        "runs": [_row(run) for run in runs],
+        "relations": {
+            name: [((run.report.get("relations") or {}).get(name) or {}).get("mrr") for run in runs]
+            for name in relations
+        },
+        "config": differing([run.config for run in runs]),
+        "same_data": None if None in hashes else len(set(hashes)) == 1,
+    }
+
+
+def differing(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """key -> its values, of the keys that are not the same in all configs; None where one lacks it."""
+    keys = dict.fromkeys(key for config in configs for key in config)
+    return {
+        key: [config.get(key) for config in configs]
+        for key in keys
+        if any(key not in config or config[key] != configs[0].get(key) for config in configs)
+    }
+
+
+def show(found: Mapping[str, Any], console: Console) -> None:
+    """Write a comparison as tables of at most 80 columns."""
+    runs = found["runs"]
+    names = [f"{number} {run['run']}" for number, run in enumerate(runs, 1)]
+    rows = [(name, *_metrics(run["test"])) for name, run in zip(names, runs, strict=True)]
+    titles = (">facts", ">MRR", ">MR", ">Hits@1", ">Hits@3", ">Hits@10")
+    console.table("Test", "tails ranked, filtered", ("run", *titles), rows)
+    rows = [
+        (
+            name,
+            str(run["seed"]),
+            str(run["best_epoch"]),
+            duration(run["seconds"]),
+            _figure(run["valid"]["mrr"]),
+            _figure(run["calibration_error"]),
+            _figure(run["inductive_mrr"]),
+        )
+        for name, run in zip(names, runs, strict=True)
+    ]
+    titles = (">seed", ">best epoch", ">time", ">valid MRR", ">ECE", ">held out")
+    remark = "ECE: calibration error on test facts; held out: MRR of unseen entities"
+    console.table("Runs", remark, ("run", *titles), rows)
+    relations = sorted(found["relations"].items(), key=lambda item: _lowest(item[1]))
+    if len(relations) > 1:
+        more = f", the {MOST_RELATIONS} lowest of {len(relations)}" if len(relations) > MOST_RELATIONS else ""
+        shown = {name: [_figure(mrr) for mrr in mrrs] for name, mrrs in relations[:MOST_RELATIONS]}
+        _blocks(f"Test MRR by relation{more}", "relation", shown, console)
+    if found["config"]:
+        shown = {key: [_shortened(value) for value in values] for key, values in found["config"].items()}
+        _blocks("Config keys that differ", "key", shown, console)
+    elif len(runs) > 1:
+        console.note("The configs are the same in every key.")
+    if found["same_data"] is False:
+        console.warn("the runs have different data: their metrics are not those of one task")
+
+
+def _read_run(workdir: Path, name: str) -> FinishedRun:
+    where = shown_path(workdir)
+    if not workdir.is_dir():
+        raise UserError(f"{where}: there is no such folder; give workdirs of finished runs")
+    if not (workdir / REPORT_FILE).exists():
+        raise UserError(f"{where} has no {REPORT_FILE}: the run is not finished, or this is no workdir")
+    report, config = read_json(workdir / REPORT_FILE), read_json(workdir / "config.json")
+    try:
+        run = FinishedRun(name, report, dict(config))
+        _row(run)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise UserError(f"{where}: {REPORT_FILE} is no report of this program; write it anew") from None
+    return run
+
+
+def _row(run: FinishedRun) -> dict[str, Any]:
+    report = run.report
+    calibration = report.get("calibration")
+    return {
+        "run": run.name,
+        **{key: report[key] for key in ("seed", "best_epoch", "seconds")},
+        **{split: {name: report[split][name] for name in METRICS} for split in ("valid", "test")},
+        "calibration_error": calibration["test"]["after"]["ece"] if calibration else None,
+        "inductive_mrr": report["inductive"]["mrr"] if "inductive" in report else None,
+    }
+
+
+def _blocks(title: str, first: str, rows: Mapping[str, Sequence[str]], console: Console) -> None:
+    """A table with a column a run, cut into tables of `RUNS_A_BLOCK` columns; runs by their numbers."""
+    count = len(next(iter(rows.values())))
+    for begin in range(0, count, RUNS_A_BLOCK):
+        numbers = range(begin, min(begin + RUNS_A_BLOCK, count))
+        columns = (first, *(f">{number + 1}" for number in numbers))
+        cells = [(name, *(values[number] for number in numbers)) for name, values in rows.items()]
+        console.table(title, "by number of the run", columns, cells)
+
+
+def _metrics(metrics: Mapping[str, Any]) -> list[str]:
+    return [f"{metrics['count']:,}", *(_figure(metrics[name], name) for name in METRICS[1:])]
+
+
+def _figure(value: float | None, name: str = "mrr") -> str:
+    if value is None:
+        return NOT_THERE
+    return f"{value:.2f}" if name == "mr" else f"{value:.4f}"
+
+
+def _shortened(value: Any) -> str:
+    text = NOT_THERE if value is None else printable(str(value), 1000)
+    return text if len(text) <= LONGEST_CELL else "..." + text[3 - LONGEST_CELL :]
+
+
+def _lowest(mrrs: Sequence[float | None]) -> float:
+    return min((mrr for mrr in mrrs if mrr is not None), default=1.0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
