@@ -26,7 +26,7 @@ PROGRAM := $(PY) -m numcoke_jax.main
 SCRIPTS := $(wildcard configs/*.py experiments/*.py experiments/*/*.py)
 CHECKED := numcoke_jax tests $(sort $(foreach script,$(SCRIPTS),$(firstword $(subst /, ,$(script)))))
 
-.PHONY: help install demo spotify credit us-cities test test-slow lint format clean
+.PHONY: help install demo spotify credit us-cities test test-slow lint format docs clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -77,6 +77,10 @@ format: $(INSTALLED)  ## let ruff mend layout and import order
 	$(PY) -m ruff check --fix-only --quiet .
 	$(PY) -m ruff format .
 
+docs: $(INSTALLED)  ## the pages of docs/ with the API, into site/
+	$(PY) -m pip install --quiet --disable-pip-version-check --editable ".[docs]" -c constraints.txt
+	$(PY) -m mkdocs build --strict
+
 clean:  ## remove .venv and caches; runs/ stays
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find numcoke_jax configs experiments tests -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

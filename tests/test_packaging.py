@@ -254,6 +254,20 @@ def test_imports_of_the_package_are_declared():
     assert {canonicalize_name(distributions.get(name, name)) for name in third_party} <= declared | extras
 
 
+def test_pages_and_their_table_of_contents_name_each_other():
+    listed = re.findall(r"^ +- [^:\n]+: (\S+\.md)$", read("mkdocs.yml"), flags=re.MULTILINE)
+    pages = [str(path.relative_to(REPOSITORY / "docs")) for path in (REPOSITORY / "docs").glob("**/*.md")]
+    assert sorted(listed) == sorted(pages) and "api.md" in listed
+
+
+def test_the_api_page_names_what_exists():
+    names = re.findall(r"^::: (\S+)$", read("docs/api.md"), flags=re.MULTILINE)
+    assert {"numcoke_jax.api.NumericKG", "numcoke_jax.api.train", "numcoke_jax.api.Model"} <= set(names)
+    for name in names:
+        module, _, member = name.rpartition(".")
+        assert getattr(importlib.import_module(module), member).__doc__, name
+
+
 def test_licence_is_apache():
     assert PROJECT["license"] == "Apache-2.0"
     text = read("LICENSE")
