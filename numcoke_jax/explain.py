@@ -44,7 +44,9 @@ def explain(
 
     Args:
       trained: the model.
-      head, relation, tail: ids.
+      head: its id.
+      relation: its id.
+      tail: its id.
       changes: values to try; without any there is no "what_if".
 
     Returns:

@@ -1,0 +1,103 @@
+"""How long a trained model takes to load and to answer, beside what is compiled on the way.
+
+    python -m experiments.benchmark.prediction --entities=1000 --queries=10000
+
+Trains NumCoKE for one epoch on a synthetic graph, then, in a fresh process, loads the run and answers the
+same queries twice.  Prints one JSON line with wall-clock and CPU seconds of each part: "compile" is what XLA
+spends on programs, counted by JAX itself, and is left out of "load" and "answer".
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def main() -> None:
+    """Trains, measures, prints."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--entities", type=int, default=1_000)
+    parser.add_argument(
+        "--queries", type=int, default=10_000, help="random (head, relation), answers: 10 each"
+    )
+    parser.add_argument("--workdir", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.workdir:
+        print(json.dumps(measure(Path(arguments.workdir), arguments.queries)))
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        _train(Path(scratch) / "run", arguments.entities)
+        command = [sys.executable, "-m", "experiments.benchmark.prediction", f"--workdir={scratch}/run"]
+        subprocess.run([*command, f"--queries={arguments.queries}"], check=True)
+
+
+def measure(workdir: Path, queries: int) -> dict[str, Any]:
+    """Seconds of loading the run and of answering random queries, the second time with all compiled."""
+    import jax
+
+    from numcoke_jax.predict import AnswerSettings
+    from numcoke_jax.trained import load_trained
+
+    compiling = [0.0]
+
+    def count(event: str, duration_secs: float, **_: Any) -> None:
+        if event.startswith("/jax/core/compile/"):
+            compiling[0] += duration_secs
+
+    jax.monitoring.register_event_duration_secs_listener(count)
+
+    def timed(action: Callable[[], Any]) -> tuple[Any, dict[str, float]]:
+        before, start, cpu = compiling[0], time.perf_counter(), time.process_time()
+        found = action()
+        wall, cpu = time.perf_counter() - start, time.process_time() - cpu
+        compiled = compiling[0] - before
+        spent = {"seconds": wall - compiled, "compile_seconds": compiled, "cpu_seconds_of_both": cpu}
+        return found, {name: round(value, 2) for name, value in spent.items()}
+
+    trained, load = timed(lambda: load_trained(workdir, print))
+    graph = trained.run.graph
+    drawn = np.random.default_rng(0)
+    asked = np.stack(
+        [drawn.integers(graph.num_entities, size=queries), drawn.integers(graph.num_relations, size=queries)],
+        axis=1,
+    )
+    predictor = trained.predictor()
+    _, first = timed(lambda: predictor.answer(asked, AnswerSettings()))
+    _, again = timed(lambda: predictor.answer(asked, AnswerSettings()))
+    return {
+        "entities": graph.num_entities,
+        "relations": graph.num_relations,
+        "fields": graph.num_fields,
+        "queries": queries,
+        "device": jax.devices()[0].device_kind,
+        "load": load,
+        "answer": first,
+        "answer_again": again,
+    }
+
+
+def _train(workdir: Path, entities: int) -> None:
+    from numcoke_jax.config import default_config
+    from numcoke_jax.console import Console
+    from numcoke_jax.presets import apply_preset
+    from numcoke_jax.train import train_and_evaluate
+
+    config = default_config()
+    config.data.table = "synthetic"
+    config.data.synthetic_entities = entities
+    apply_preset(config, "numeric")
+    config.train.epochs = config.train.eval_every_epochs = 1
+    train_and_evaluate(config, workdir, Console(sys.stderr))
+
+
+if __name__ == "__main__":
+    main()
