@@ -280,11 +280,14 @@ def draw(records: Sequence[Record], path: Path) -> None:
     columns = min(len(presets), 4)
     rows = -(-len(presets) // columns)
     figure, panels = figures.new_figure(2.8 * columns, 2.8 * rows, panels=len(presets), columns=columns)
+    rates = [record["config"]["train.learning_rate"] for record in records]
+    _, low, high = SHARED["train.learning_rate"]
+    ends = min(low, *rates) / 1.2, max(high, *rates) * 1.2
     for panel, preset in zip(panels, presets, strict=True):
         mine = [r for r in records if r["preset"] == preset and r["failed"] is None]
-        rates = [record["config"]["train.learning_rate"] for record in mine]
-        found = [record["selection_mrr"] for record in mine]
-        panel.scatter(rates, found, s=18, color=figures.COLOURS[0], label="a trial")
+        found = [(record["config"]["train.learning_rate"], record["selection_mrr"]) for record in mine]
+        places = [rate for rate, _ in found], [metric for _, metric in found]
+        panel.scatter(*places, s=18, color=figures.COLOURS[0], label="a trial")
         best = best_of(mine)
         if best is not None:
             rate = best["config"]["train.learning_rate"]
@@ -292,7 +295,8 @@ def draw(records: Sequence[Record], path: Path) -> None:
                 [rate], [best["selection_mrr"]], s=60, marker="D", color=figures.COLOURS[1], label="the best"
             )
         panel.set_xscale("log")
-        panel.tick_params(which="both", labelsize=8)
+        panel.set_xlim(*ends)
+        panel.xaxis.set_minor_formatter("")  # labels between the powers of ten run into each other
         panel.set_title(preset, fontsize=9)
         panel.set_xlabel("learning rate", fontsize=8)
     panels[0].set_ylabel("validation MRR", fontsize=8)
