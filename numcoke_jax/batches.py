@@ -126,8 +126,12 @@ class TrainBatches:
         self._chunk_start, self._chunk_length = _cut(counts, self.heads_per_relation)
         self._epoch_order: tuple[int, np.ndarray, np.ndarray] | None = None
 
-    def batch(self, step: int) -> Batch:
+    def batch(self, step: int, heads: slice = slice(None)) -> Batch:
         """The batch of a step counted from the start of training: epoch `step // steps_per_epoch`.
+
+        Args:
+          step: its number.
+          heads: the part of each slot's H queries that is wanted, where several processes share a batch.
 
         Raises:
           ValueError: a negative step.
@@ -135,35 +139,39 @@ class TrainBatches:
         if step < 0:
             raise ValueError(f"step must be 0 or more, got {step}")
         epoch, step_in_epoch = divmod(step, self.steps_per_epoch)
-        rows = self._query_rows(epoch, step_in_epoch)
+        of_step = self._query_rows(epoch, step_in_epoch)
+        relations = np.where(of_step[:, 0] >= 0, self.positives.queries[of_step[:, 0], 1], 0).astype(np.int32)
+        rows = of_step[:, heads]
         mask = rows >= 0
-        heads, relations = np.moveaxis(self.positives.queries[rows], -1, 0)
-        heads = np.where(mask, heads, 0).astype(np.int32)
-        relations = np.where(mask[:, 0], relations[:, 0], 0).astype(np.int32)
-        negative_rows = np.where(mask, self.negatives.rows(heads, relations[:, None]), -1)
+        ids = np.where(mask, self.positives.queries[rows, 0], 0).astype(np.int32)
+        negative_rows = np.where(mask, self.negatives.rows(ids, relations[:, None]), -1)
         if not self._samples:
             return Batch(
                 relations=relations,
-                heads=heads,
+                heads=ids,
                 mask=mask,
                 labels=self.positives.mask_rows(rows, self.num_entities),
                 negatives=self.negatives.mask_rows(negative_rows, self.num_entities),
             )
-        entities = step_entities(
-            heads[mask],
-            self.positives.pairs(rows[mask])[1],
-            tail_limit=self._tail_limit,
-            size=self.entities_per_step,
-            num_entities=self.num_entities,
-            seed=(self.seed, step, CANDIDATE_STREAM),
-        )
+        entities = self._entities(of_step[of_step >= 0], step)
         return Batch(
             relations=relations,
-            heads=np.where(mask, np.searchsorted(entities, heads), 0).astype(np.int32),
+            heads=np.where(mask, np.searchsorted(entities, ids), 0).astype(np.int32),
             mask=mask,
             labels=self.positives.mask_rows_among(rows, entities),
             negatives=self.negatives.mask_rows_among(negative_rows, entities),
             entities=entities,
+        )
+
+    def _entities(self, rows: np.ndarray, step: int) -> np.ndarray:
+        """The entities of a step whose queries stand in these rows of `positives`."""
+        return step_entities(
+            self.positives.queries[rows, 0],
+            self.positives.pairs(rows)[1],
+            tail_limit=self._tail_limit,
+            size=self.entities_per_step,
+            num_entities=self.num_entities,
+            seed=(self.seed, step, CANDIDATE_STREAM),
         )
 
     def _query_rows(self, epoch: int, step_in_epoch: int) -> np.ndarray:

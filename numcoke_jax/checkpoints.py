@@ -25,11 +25,11 @@ import jax
 import jax.numpy as jnp
 import orbax.checkpoint as ocp
 from absl import logging
-from jax.experimental import multihost_utils
 
 from numcoke_jax.checkpoint_files import damage, flush_folder, seal
 from numcoke_jax.config_checks import printable, shown_path
 from numcoke_jax.errors import UserError
+from numcoke_jax.placement import wait_for_others
 from numcoke_jax.report import read_json, write_json_atomically
 from numcoke_jax.step import TrainState
 
@@ -151,7 +151,7 @@ class Checkpoints:
         except Exception as error:  # Orbax raises ValueError and others for a full disk
             shutil.rmtree(partial, ignore_errors=True)
             raise UserError(self._failure(name, error)) from error
-        _wait_for_others("saved")
+        wait_for_others("saved")
         self._delete_old(step, best_step)
         return name
 
@@ -254,7 +254,7 @@ class Checkpoints:
                 "progress": dict(progress),
             }
             write_json_atomically(partial / RUN_FILE, entry)
-        _wait_for_others("made the folder")
+        wait_for_others("made the folder")
         with _quiet():
             self._orbax.save(partial / STATE_FOLDER, args=ocp.args.StandardSave(state))
         if jax.process_index() == 0:
@@ -336,11 +336,6 @@ def _with_sharding(leaf: Any) -> jax.ShapeDtypeStruct:
     """The leaf's own sharding, else the first device: never the one that a checkpoint was written from."""
     sharding = leaf.sharding or jax.sharding.SingleDeviceSharding(jax.devices()[0])
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
-
-
-def _wait_for_others(name: str) -> None:
-    if jax.process_count() > 1:
-        multihost_utils.sync_global_devices(name)
 
 
 def _reason(error: Exception) -> str:

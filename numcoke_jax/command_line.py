@@ -72,6 +72,8 @@ Flags
                         use the model in --workdir; flags below
   --overwrite           first move the run in the workdir aside, to FOLDER.old-1 and so on; deletes nothing
   --flagfile=FILE       more flags, one a line
+  --coordinator=HOST:PORT --processes=N --process=I
+                        one of N processes of the same command; --coordinator=auto asks the cluster
   --help                this text
 
 """

@@ -23,6 +23,7 @@ def default_config() -> ConfigDict:
     config.graph = graph_config()
     config.train = train_config()
     config.eval = eval_config()
+    config.mesh = mesh_config()
     config.checkpoint = checkpoint_config()
     return config
 
@@ -173,6 +174,13 @@ def eval_config() -> ConfigDict:
     evaluation.exclude_self = False  # select on ranks without the head itself as a candidate
     evaluation.inductive = 0.0  # share of entities held out and ranked by attributes (inductive.py); 0: none
     return evaluation
+
+
+def mesh_config() -> ConfigDict:
+    mesh = ConfigDict()  # devices of a run (placement.py); a run may go on with others
+    mesh.data = 1  # devices that a step's queries are divided over; divides batch_size / relations_per_step
+    mesh.entity = 1  # devices that the entity tables are cut over; divides the number of entities
+    return mesh
 
 
 def checkpoint_config() -> ConfigDict:

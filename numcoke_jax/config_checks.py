@@ -217,6 +217,8 @@ RULES: dict[str, Rule] = {
     "eval.calibration": _choice("global", "relation", "none"),
     "eval.exclude_self": _BOOL,
     "eval.inductive": _number(0.0, 1.0, high_open=True),
+    "mesh.data": _integer(1, 65_536),
+    "mesh.entity": _integer(1, 65_536),
     "checkpoint.keep": _integer(1, 1000),
     "checkpoint.every_seconds": _number(0.0, 1e9),
 }

@@ -13,6 +13,7 @@ from numcoke_jax.graph import RELATION, NumericGraph
 from numcoke_jax.metrics import RankSums
 from numcoke_jax.models.interface import KnowledgeModel
 from numcoke_jax.models.numeric_embedding import Literals
+from numcoke_jax.placement import fetch
 from numcoke_jax.ranking import FilteredRanks, KnownTails, filtered_ranks, summaries
 from numcoke_jax.selection import selection_filter
 
@@ -90,7 +91,7 @@ class Evaluator:
         for begin in range(0, len(heads), self.chunk):
             block = heads[begin : begin + self.chunk]
             padded = jnp.asarray(np.resize(block, self.chunk).astype(np.int32))  # one shape: compiled once
-            scores = np.asarray(self.score(params, encoded, padded))[: len(block)]
+            scores = fetch(self.score(params, encoded, padded))[: len(block)]
             if not np.isfinite(scores).all():
                 name = self._graph.vocabulary.relations[relation]
                 raise FloatingPointError(f"a score under relation {name!r} is not finite")

@@ -18,6 +18,7 @@ from numcoke_jax.graph import SPLITS, NumericGraph
 from numcoke_jax.models.numeric_embedding import Literals
 from numcoke_jax.models.numeric_order import order_logits
 from numcoke_jax.models.score import EncodedEntities
+from numcoke_jax.placement import fetch
 from numcoke_jax.predict import Predictor
 from numcoke_jax.tail_index import TailIndex
 from numcoke_jax.trained import Trained
@@ -165,7 +166,7 @@ def internals(model: Any, params: Any, literals: Literals, relation: int) -> dic
     found = {}
     for module, name in (("attention", "weights"), ("experts", "gate")):
         if module in sown:
-            found[module] = np.asarray(sown[module][name][0][0], np.float64)
+            found[module] = np.asarray(fetch(sown[module][name][0][0]), np.float64)
     return found
 
 

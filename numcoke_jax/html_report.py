@@ -18,6 +18,7 @@ from numcoke_jax.config_checks import flatten
 from numcoke_jax.explain import internals
 from numcoke_jax.graph import SPLITS
 from numcoke_jax.logs import METRICS_FILE, read_metrics
+from numcoke_jax.placement import leads
 from numcoke_jax.progress import duration
 from numcoke_jax.report import METRICS, write_bytes_atomically
 from numcoke_jax.run import Run
@@ -83,7 +84,8 @@ def write_html_report(run: Run, params: Any, report: Mapping[str, Any], workdir:
         f"{duration(report['seconds'])}; test MRR {number(test['mrr'])} over {test['count']:,} facts."
     )
     text = render(f"{run.loaded.name}: {workdir.resolve().name}", summary, [s for s in sections if s])
-    write_bytes_atomically(workdir / HTML_FILE, text.encode("utf-8", "replace"))
+    if leads():  # of several processes, all of which compute what is shown
+        write_bytes_atomically(workdir / HTML_FILE, text.encode("utf-8", "replace"))
 
 
 def render(title: str, summary: str, sections: Sequence[Section]) -> str:

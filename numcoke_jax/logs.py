@@ -132,6 +132,20 @@ class RunLog:
                 raise cannot_write(self._workdir / EVENTS_FOLDER, error) from error
 
 
+class NoLog:
+    """The log of the processes that keep none."""
+
+    def write(self, step: int, kind: str, values: Mapping[str, Any], **more: Any) -> None:
+        """Nothing."""
+
+    def truncate_after(self, step: int) -> int:
+        """Nothing is dropped."""
+        return 0
+
+    def close(self) -> None:
+        """Nothing."""
+
+
 class EventFile:
     """A TensorBoard event file, written in the calling thread.
 

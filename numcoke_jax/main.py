@@ -5,12 +5,14 @@ Exit codes: 0 done; 1 a loss or a score was not finite; 2 something the user can
 """
 
 import functools
+import io
 import sys
 from collections.abc import Sequence
 
 from numcoke_jax.command_line import help_text, parse_arguments, wants_help
 from numcoke_jax.commands import run_command
 from numcoke_jax.console import Console
+from numcoke_jax.processes import join, take_process_flags
 from numcoke_jax.use_command_line import UseCommand
 
 INTERRUPTED = "interrupted; the same command goes on from the last checkpoint"
@@ -25,19 +27,23 @@ def _run(arguments: Sequence[str]) -> int:
     if wants_help(arguments):
         print(help_text(), flush=True)
         return 0
+    processes, arguments = take_process_flags(arguments)
     command = parse_arguments(arguments)
+    join(processes)
     # Imported late: JAX takes seconds, and a mistyped flag should be answered at once.
     if isinstance(command, UseCommand):
         from numcoke_jax.use import run_use_command
 
         run_use_command(command, Console())
         return 0
+    from numcoke_jax.placement import leads
     from numcoke_jax.train import evaluate_only, train_and_evaluate
 
+    console = Console() if leads() else Console(io.StringIO())  # one of several processes speaks
     if command.mode == "train":
-        train_and_evaluate(command.config, command.workdir, Console(), overwrite=command.overwrite)
+        train_and_evaluate(command.config, command.workdir, console, overwrite=command.overwrite)
     else:
-        evaluate_only(command.config, command.workdir, Console())
+        evaluate_only(command.config, command.workdir, console)
     return 0
 
 

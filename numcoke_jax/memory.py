@@ -86,7 +86,9 @@ def size(number: int) -> str:
 
 
 def _step_bytes(run: Run) -> int:
-    batch = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), run.batches.batch(0))
+    batch = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding), run.batch(0)
+    )
     analysis = run.programs.step.lower(run.abstract_state, batch, run.literals).compile().memory_analysis()
     if analysis is None:  # the platform does not tell
         return tree_bytes(run.abstract_state)

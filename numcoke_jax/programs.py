@@ -12,13 +12,15 @@ import jax
 import jax.numpy as jnp
 from ml_collections import ConfigDict
 
+from numcoke_jax import prng
 from numcoke_jax.batches import Batch
 from numcoke_jax.config_checks import flatten
 from numcoke_jax.losses.objective import Objective, create_objective
-from numcoke_jax.models import GraphSizes, create_model
+from numcoke_jax.models import READS_FACTS, GraphSizes, create_model
 from numcoke_jax.models.interface import KnowledgeModel
 from numcoke_jax.models.numeric_embedding import Literals
 from numcoke_jax.optimizer import create_optimizer
+from numcoke_jax.placement import Placement, placement_for
 from numcoke_jax.step import TrainState, create_state, train_step
 
 # Keys that no compiled function depends on.  `train.epochs` counts only as the end of a schedule.
@@ -45,8 +47,9 @@ class Programs:
       model: the model.
       step_model: the same for as many entities as a step works on; shares the parameters' names.
       objective: its training loss.
-      new_state: (literals, *, key) -> fresh state.
-      create_state: the same, jitted.
+      placement: where arrays lie.
+      abstract_state: shapes, dtypes and places of the state, without its values.
+      create_state: (literals, *, key) -> fresh state, jitted.
       step: (state, batch, literals) -> (state, loss of the step), jitted; the state is donated.  The loss is
         NaN once a loss or gradient of this or an earlier step was not finite.
     """
@@ -54,7 +57,8 @@ class Programs:
     model: KnowledgeModel
     step_model: KnowledgeModel
     objective: Objective
-    new_state: Callable[..., TrainState]
+    placement: Placement
+    abstract_state: TrainState
     create_state: jax.stages.Wrapped
     step: jax.stages.Wrapped
 
@@ -86,6 +90,9 @@ def _programs(settings: _Settings, sizes: GraphSizes, entities_per_step: int) ->
     step_model = create_model(config, dataclasses.replace(sizes, entities=entities_per_step))
     optimizer = create_optimizer(config.train, settings.total_steps)
     new_state = functools.partial(create_state, model, optimizer)
+    placement = placement_for(config.mesh)
+    abstract_state = _abstract_state(new_state, _abstract_literals(config, sizes), placement)
+    places = jax.tree.map(lambda leaf: leaf.sharding, abstract_state)
 
     def step(state: TrainState, batch: Batch, literals: Literals) -> tuple[TrainState, jax.Array]:
         state, loss = train_step(
@@ -99,7 +106,28 @@ def _programs(settings: _Settings, sizes: GraphSizes, entities_per_step: int) ->
         model=model,
         step_model=step_model,
         objective=objective,
-        new_state=new_state,
-        create_state=jax.jit(new_state, compiler_options=options),
-        step=jax.jit(step, donate_argnums=0),
+        placement=placement,
+        abstract_state=abstract_state,
+        create_state=jax.jit(new_state, compiler_options=options, out_shardings=places),
+        step=jax.jit(step, donate_argnums=0, out_shardings=(places, placement.sharding())),
+    )
+
+
+def _abstract_literals(config: ConfigDict, sizes: GraphSizes) -> Literals:
+    """Literals of a graph, as far as the shapes of a model's parameters depend on them."""
+    values = jax.ShapeDtypeStruct((sizes.entities, sizes.fields), jnp.float32)
+    facts = jax.ShapeDtypeStruct((1, 3), jnp.int32) if config.model.name in READS_FACTS else None
+    observed = jax.ShapeDtypeStruct(values.shape, jnp.bool)
+    return Literals(values=values, observed=observed, positions=values, facts=facts)
+
+
+def _abstract_state(
+    new_state: Callable[..., TrainState], literals: Literals, placement: Placement
+) -> TrainState:
+    key = jax.eval_shape(lambda: prng.base_key(0))
+    abstract = jax.eval_shape(lambda literals, key: new_state(literals, key=key), literals, key)
+    return jax.tree.map(
+        lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place),
+        abstract,
+        placement.of_tree(abstract),
     )

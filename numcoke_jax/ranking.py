@@ -17,6 +17,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from numcoke_jax.graph import HEAD, RELATION, TAIL
 from numcoke_jax.metrics import RankSums
+from numcoke_jax.placement import fetch
 
 QUERIES_PER_HEAD = 4  # room for queries in one call of `rank_counts`, per head of a chunk
 TILE = 16  # queries compared at once
@@ -237,7 +238,7 @@ def query_blocks(plan: HeadChunk, size: int) -> Iterator[tuple[Array, Array]]:
 
 def _collect(ranks: FilteredRanks, plan: HeadChunk, blocks: list[RankCounts]) -> None:
     """Wait for a chunk's counts and write its ranks into place; raise if a score was not finite."""
-    fetched = jax.device_get(blocks)
+    fetched = fetch(blocks)
     counts = RankCounts(*(np.concatenate(parts)[: len(plan.rows)] for parts in zip(*fetched, strict=True)))
     if not counts.finite.all():
         heads = np.unique(plan.heads[plan.rows[~counts.finite]])

@@ -18,6 +18,7 @@ from numcoke_jax.held_out import HeldOut, hold_out
 from numcoke_jax.literal_scale import LiteralScale
 from numcoke_jax.models import READS_FACTS, GraphSizes
 from numcoke_jax.models.numeric_embedding import Literals
+from numcoke_jax.placement import check_sizes
 from numcoke_jax.programs import Programs, programs_for
 from numcoke_jax.step import LossSums, TrainState
 
@@ -57,8 +58,11 @@ class Run:
 
     def fresh_state(self) -> TrainState:
         """The state before the first step, from `config.seed`."""
-        state = self.programs.create_state(self.literals, key=prng.base_key(self.config.seed))
-        return jax.device_put(state, _places(self.abstract_state))
+        return self.programs.create_state(self.literals, key=prng.base_key(self.config.seed))
+
+    def batch(self, step: int) -> Batch:
+        """The batch of a step, on the devices."""
+        return self.programs.placement.batch(self.batches, step)
 
     def step(self, state: TrainState, batch: Batch) -> tuple[TrainState, jax.Array]:
         """One step: the new state, and the loss or NaN (`Programs.step`); the old state is donated."""
@@ -83,7 +87,6 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
         notice = f"eval.inductive: {len(held_out.names)} entities with {len(held_out.facts)} facts held out"
         loaded = dataclasses.replace(loaded, graph=graph, notices=[*loaded.notices, notice])
     scale = LiteralScale.fit(graph, config.data.normalize)
-    literals = literals_for(config, scale, graph)
     train = config.train
     if train.candidates and config.model.name in READS_FACTS:
         raise UserError(
@@ -102,9 +105,8 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
     programs = programs_for(
         config, GraphSizes.of(graph), total_steps, entities_per_step=batches.entities_per_step
     )
-    abstract_state = jax.eval_shape(
-        lambda key: programs.new_state(literals, key=key), prng.base_key(config.seed)
-    )
+    check_sizes(programs.placement, entities=graph.num_entities, heads=batches.heads_per_relation)
+    literals = programs.placement.literals(literals_for(config, scale, graph))
     return Run(
         config=config,
         loaded=loaded,
@@ -112,7 +114,7 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
         literals=literals,
         batches=batches,
         programs=programs,
-        abstract_state=jax.tree.map(_on_first_device, abstract_state),
+        abstract_state=programs.abstract_state,
         evaluate=Evaluator(
             programs.model, literals, graph, chunk=config.eval.chunk, selection=config.eval.selection
         ),
@@ -132,8 +134,3 @@ def literals_for(config: ConfigDict, scale: LiteralScale, graph: NumericGraph) -
 def _places(abstract: Any) -> Any:
     """The sharding of every leaf."""
     return jax.tree.map(lambda leaf: leaf.sharding, abstract)
-
-
-def _on_first_device(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
-    sharding = jax.sharding.SingleDeviceSharding(jax.devices()[0])
-    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)

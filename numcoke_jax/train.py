@@ -25,9 +25,10 @@ from numcoke_jax.errors import UserError
 from numcoke_jax.evaluation import relation_metrics
 from numcoke_jax.html_report import write_html_report
 from numcoke_jax.inductive import rank_held_out
-from numcoke_jax.logs import RunLog, read_metrics
+from numcoke_jax.logs import NoLog, RunLog, read_metrics
 from numcoke_jax.memory import check_memory, out_of_memory
 from numcoke_jax.order_accuracy import field_of_relation, pair_orders, summary
+from numcoke_jax.placement import agreed, leads, wait_for_others
 from numcoke_jax.progress import ProgressReporter
 from numcoke_jax.ranking import summaries
 from numcoke_jax.report import REPORT_FILE, build_report, read_json, write_json_atomically
@@ -46,12 +47,13 @@ from numcoke_jax.workdir import (
     CHECKPOINTS_FOLDER,
     archive,
     check_config_of,
-    exclusive,
+    held,
     keep_config,
     keep_vocabulary,
 )
 
 STEPS_AHEAD = 4  # steps given to the device before the host waits for the oldest of them
+AGREE_EVERY = 16  # steps between two questions to the other processes, whether one was terminated
 PROGRESS_SECONDS = 1.0  # between two looks at the running losses, each of which waits for the device
 METRICS_FILE = "metrics.jsonl"
 
@@ -92,7 +94,7 @@ def train_and_evaluate(
     with Termination().watching() as termination:
         run = create_run(config, loaded)
         console.graph(run.graph, run.loaded.notices, run.loaded.name)
-        if overwrite and (place := archive(workdir)):
+        if overwrite and leads() and (place := archive(workdir)):
             console.note(f"the run that was in {shown_path(workdir)} is now {shown_path(place)}")
         return train_in_workdir(run, workdir, console, termination)
 
@@ -101,8 +103,8 @@ def train_in_workdir(
     run: Run, workdir: pathlib.Path, console: Console, termination: Termination
 ) -> dict[str, Any]:
     """What `train_and_evaluate` does once the data are loaded; same result and errors."""
-    with exclusive(workdir), checkpoints_of(run, workdir) as checkpoints:
-        for name in checkpoints.remove_partial():
+    with held(workdir), checkpoints_of(run, workdir) as checkpoints:
+        for name in checkpoints.remove_partial() if leads() else ():
             console.note(f"checkpoint {name} was not written to its end: ignored")
         begun = newest_state(run, checkpoints, console.warn)
         if begun is None:
@@ -119,16 +121,23 @@ def train_in_workdir(
                 console.result_table(report)
                 return report
         unfinished = begun is None or not is_complete(run, begun[1])
-        if unfinished and (workdir / REPORT_FILE).exists():  # of fewer epochs or less patience
-            # Before config.json changes: a report beside it is always of that config.
-            os.replace(workdir / REPORT_FILE, workdir / f"previous-{REPORT_FILE}")
-        keep_config(workdir, run.config)
-        keep_vocabulary(workdir, run.graph.vocabulary, run.scale)
+        wait_for_others("the workdir is read")
+        if leads():
+            _begin_files(run, workdir, unfinished)
         progress = begun[1] if begun else Progress()
         if unfinished:
             progress = _train(run, begun, workdir, checkpoints, console, termination)
         del begun  # the report needs the memory for the best state
         return _report(run, progress, checkpoints, workdir, console)
+
+
+def _begin_files(run: Run, workdir: pathlib.Path, unfinished: bool) -> None:
+    """What a workdir holds from its start on."""
+    if unfinished and (workdir / REPORT_FILE).exists():  # of fewer epochs or less patience
+        # Before config.json changes: a report beside it is always of that config.
+        os.replace(workdir / REPORT_FILE, workdir / f"previous-{REPORT_FILE}")
+    keep_config(workdir, run.config)
+    keep_vocabulary(workdir, run.graph.vocabulary, run.scale)
 
 
 def evaluate_only(config: ConfigDict, workdir: str | pathlib.Path, console: Console) -> dict[str, Any]:
@@ -147,7 +156,7 @@ def evaluate_only(config: ConfigDict, workdir: str | pathlib.Path, console: Cons
     with Termination().watching():
         run = create_run(config)
         console.graph(run.graph, run.loaded.notices, run.loaded.name)
-        with exclusive(workdir), checkpoints_of(run, workdir) as checkpoints:
+        with held(workdir), checkpoints_of(run, workdir) as checkpoints:
             _, progress = newest_state(run, checkpoints, console.warn) or (None, Progress())
             del _
             if not progress.patience.best_step:
@@ -194,7 +203,7 @@ class Loop:
 
     run: Run
     checkpoints: Checkpoints
-    log: RunLog
+    log: RunLog | NoLog
     console: Console
     termination: Termination
     state: TrainState
@@ -232,6 +241,10 @@ class Loop:
         names = self.checkpoints.names()
         return f"checkpoint {names[-1]} is kept" if names else "there is no checkpoint yet"
 
+    def terminated(self) -> bool:
+        """Whether SIGTERM has come, to any process of the run; all ask together."""
+        return agreed((self.termination.requested,))[0]
+
     def exit_terminated(self) -> NoReturn:
         """End the program after SIGTERM; the state is saved."""
         self.console.note(f"terminated; the same command goes on from checkpoint {int(self.state.step)}")
@@ -248,7 +261,7 @@ def _train(
 ) -> Progress:
     """Train from `begun`, or from scratch, to the end; the progress there."""
     check_memory(run, console)
-    with contextlib.closing(RunLog(workdir)) as log, termination.deferred():
+    with contextlib.closing(RunLog(workdir) if leads() else NoLog()) as log, termination.deferred():
         state, progress = begun or (run.fresh_state(), Progress())
         log.truncate_after(progress.validated_step)
         loop = Loop(run, checkpoints, log, console, termination, state, progress)
@@ -260,7 +273,7 @@ def _train(
             if "RESOURCE_EXHAUSTED" not in str(error):
                 raise
             raise out_of_memory(error, run.config) from error
-        if termination.requested:
+        if loop.terminated():
             loop.exit_terminated()
         return loop.progress
 
@@ -282,7 +295,7 @@ def train(loop: Loop) -> None:
             speed = _run_steps(loop, step, end, bar)
             _validate(loop, speed)
             step = end
-            if loop.termination.requested and not is_complete(run, loop.progress):
+            if not is_complete(run, loop.progress) and loop.terminated():
                 loop.exit_terminated()
         if loop.progress.stopped(run.config.train.patience):
             loop.console.note(f"stopped early: {loop.progress.patience.reason()}")
@@ -299,14 +312,16 @@ def _run_steps(loop: Loop, first: int, end: int, bar: ProgressReporter) -> float
     shown, began = first, time.monotonic()
     shown_at = saved_at = began
     for step in range(first, end):
-        under_way.append(_step(loop, run.batches.batch(step)))
+        under_way.append(_step(loop, run.batch(step)))
         if len(under_way) > STEPS_AHEAD and not math.isfinite(float(under_way.popleft())):
             loop.check_losses()
         now = time.monotonic()
-        if loop.termination.requested:
+        due = now - saved_at > run.config.checkpoint.every_seconds and step + 1 < end
+        terminated, due = _agreed_after(step, (loop.termination.requested, due))
+        if terminated:
             loop.save()
             loop.exit_terminated()
-        if now - saved_at > run.config.checkpoint.every_seconds and step + 1 < end:
+        if due:
             loop.save()
             saved_at = now
         if now - shown_at > PROGRESS_SECONDS or step + 1 == end:
@@ -315,6 +330,13 @@ def _run_steps(loop: Loop, first: int, end: int, bar: ProgressReporter) -> float
             bar.advance(step + 1 - shown, losses, (step + 1 - shown) * queries_per_step / seconds)
             shown, shown_at = step + 1, time.monotonic()
     return (end - first) * queries_per_step / (time.monotonic() - began) if end > first else None
+
+
+def _agreed_after(step: int, flags: tuple[bool, ...]) -> tuple[bool, ...]:
+    """`agreed`, with several processes in every `AGREE_EVERY`-th step only: it waits for the device."""
+    if jax.process_count() > 1 and step % AGREE_EVERY:
+        return (False,) * len(flags)
+    return agreed(flags)
 
 
 def _step(loop: Loop, batch: Batch) -> jax.Array:
@@ -335,7 +357,9 @@ def _validate(loop: Loop, queries_per_second: float | None) -> None:
     run, step = loop.run, int(loop.state.step)
     losses = loss_means(loop.check_losses())
     try:
-        ranks = run.evaluate.for_selection(loop.state.params, before_chunk=loop.termination.check)
+        # One process alone must not end what all compute together.
+        before_chunk = loop.termination.check if jax.process_count() == 1 else lambda: None
+        ranks = run.evaluate.for_selection(loop.state.params, before_chunk=before_chunk)
     except Terminated:
         loop.save()
         loop.exit_terminated()
@@ -418,7 +442,8 @@ def _report(
         report["inductive"] = rank_held_out(run, params)
     if progress.faults:
         report["faults"] = list(progress.faults)
-    write_json_atomically(workdir / REPORT_FILE, report)
+    if leads():
+        write_json_atomically(workdir / REPORT_FILE, report)
     write_html_report(run, params, report, workdir)
     console.result_table(report)
     return report

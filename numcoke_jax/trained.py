@@ -47,6 +47,7 @@ def load_trained(workdir: pathlib.Path, warn: Warn) -> Trained:
     config = stored_config(workdir / "config.json")
     if (workdir / GRAPH_FOLDER).is_dir():  # wherever the workdir has been moved to
         config.data.path = str(workdir / GRAPH_FOLDER)
+    config.mesh.data = config.mesh.entity = 1  # however many devices it was trained on
     run = create_run(config)
     with checkpoints_of(run, workdir) as checkpoints:
         newest = newest_state(run, checkpoints, warn)

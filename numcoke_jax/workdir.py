@@ -16,6 +16,7 @@ from numcoke_jax.environment import graph_hash
 from numcoke_jax.errors import UserError
 from numcoke_jax.graph import NumericGraph, Vocabulary
 from numcoke_jax.literal_scale import LiteralScale
+from numcoke_jax.placement import leads, wait_for_others
 from numcoke_jax.report import read_json, read_vocabulary, write_json_atomically, write_vocabulary
 
 CONFIG_FILE = "config.json"
@@ -30,6 +31,7 @@ RESUMABLE_KEYS = (
     "eval.calibration",
     "eval.chunk",
     "checkpoint",
+    "mesh",
     "data.path",
     "data.dir",
 )
@@ -101,6 +103,14 @@ def exclusive(workdir: pathlib.Path) -> Iterator[None]:
                 f"--workdir={shown_path(workdir)}: its file system knows no locks ({error.strerror}), so two"
                 " processes could destroy each other's files; choose a folder on another one"
             ) from None
+        yield
+
+
+@contextlib.contextmanager
+def held(workdir: pathlib.Path) -> Iterator[None]:
+    """`exclusive` by the leading process, for all processes of the run."""
+    with exclusive(workdir) if leads() else contextlib.nullcontext():
+        wait_for_others("the workdir is held")
         yield
 
 

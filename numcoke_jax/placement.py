@@ -1,0 +1,178 @@
+"""Where the arrays of a run lie: a mesh of devices with the axes `data` and `entity`.
+
+`mesh.data` x `mesh.entity` devices take part.  Arrays with a row an entity (tables, their optimiser's
+moments, literals) are cut over `entity`, the queries of a step over `data`, labels over both; everything
+else is on every device.  XLA's partitioner inserts what the devices have to tell each other, so the model's
+code is the same on one device, where the mesh is 1 x 1.
+
+With several processes every process calls the same functions in the same order; each makes its own share of a
+batch only.
+"""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from ml_collections import ConfigDict
+
+from numcoke_jax.batches import Batch, TrainBatches
+from numcoke_jax.errors import UserError
+from numcoke_jax.models.interface import is_per_entity
+from numcoke_jax.models.numeric_embedding import Literals
+
+AXES = ("data", "entity")
+
+
+@dataclasses.dataclass(frozen=True)
+class Placement:
+    """The devices of a run, and which part of an array each of them has.
+
+    Attributes:
+      mesh: with the axes `AXES`.
+    """
+
+    mesh: Mesh
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Devices along `data` and along `entity`."""
+        return self.mesh.shape["data"], self.mesh.shape["entity"]
+
+    def sharding(self, *axes: str | None) -> NamedSharding:
+        """Cut the leading dimensions over these axes of the mesh (None: not cut), copy the others."""
+        return NamedSharding(self.mesh, PartitionSpec(*axes))
+
+    def of_tree(self, abstract: Any) -> Any:
+        """The sharding of every array of a training state, or of parameters."""
+
+        def place(path: Any, _: Any) -> NamedSharding:
+            return self.sharding("entity") if is_per_entity(path) else self.sharding()
+
+        return jax.tree_util.tree_map_with_path(place, abstract)
+
+    def literals(self, literals: Literals) -> Literals:
+        """The literals on the devices of their entities; facts are on all."""
+        rows = {
+            field.name: getattr(literals, field.name)
+            for field in dataclasses.fields(literals)
+            if field.name != "facts"
+        }
+        placed = {
+            name: _put(part, self.sharding("entity")) for name, part in rows.items() if part is not None
+        }
+        facts = None if literals.facts is None else _put(literals.facts, self.sharding())
+        return dataclasses.replace(literals, **placed, facts=facts)
+
+    def batch(self, batches: TrainBatches, step: int) -> Batch:
+        """The batch of a step on the devices; this process makes the queries of its own devices alone."""
+        size = batches.relations_per_step, batches.heads_per_relation
+        share = own_part(self.sharding(None, "data"), size, axis=1)
+        batch = batches.batch(step, heads=share)
+        queries = functools.partial(
+            _put, sharding=self.sharding(None, "data"), axis=1, share=share, size=size[1]
+        )
+        # Sampled entities need not be a multiple of the devices: the pairs are cut over their queries alone.
+        entity = "entity" if batch.entities is None else None
+        pairs = functools.partial(queries, sharding=self.sharding(None, "data", entity))
+        return Batch(
+            relations=_put(batch.relations, self.sharding()),
+            heads=queries(batch.heads),
+            mask=queries(batch.mask),
+            labels=pairs(batch.labels),
+            negatives=pairs(batch.negatives),
+            entities=None if batch.entities is None else _put(batch.entities, self.sharding()),
+        )
+
+
+def placement_for(mesh: ConfigDict) -> Placement:
+    """The placement on the devices that `config.mesh` asks for.
+
+    Raises:
+      UserError: there are fewer devices, or several processes of which some would have nothing to do.
+    """
+    return _placement(mesh.data, mesh.entity)
+
+
+@functools.lru_cache(maxsize=4)
+def _placement(data: int, entity: int) -> Placement:
+    wanted, devices = data * entity, jax.devices()
+    asked = f"mesh.data={data} times mesh.entity={entity}"
+    if wanted > len(devices):
+        raise UserError(f"{asked} needs {wanted} devices, found {len(devices)}: set both to fit")
+    if jax.process_count() > 1 and wanted < len(devices):
+        raise UserError(
+            f"{asked} leaves devices of {jax.process_count()} processes idle: their product must be all "
+            f"{len(devices)} devices"
+        )
+    return Placement(Mesh(np.array(devices[:wanted]).reshape(data, entity), AXES))
+
+
+def check_sizes(placement: Placement, *, entities: int, heads: int) -> None:
+    """Raise UserError unless the N entities and the H heads a relation slot can be cut into equal parts."""
+    data, entity = placement.shape
+    if entities % entity:
+        fit = [size for size in range(entity, 0, -1) if entities % size == 0]
+        raise UserError(
+            f"mesh.entity={entity} must divide the {entities} entities of the graph: take {fit[0]}"
+        )
+    if heads % data:
+        raise UserError(
+            f"mesh.data={data} must divide the {heads} queries of a relation slot (train.batch_size over "
+            "train.relations_per_step): choose other sizes"
+        )
+
+
+def own_part(sharding: NamedSharding, shape: tuple[int, ...], *, axis: int) -> slice:
+    """The range along `axis` that the devices of this process hold."""
+    places = sharding.addressable_devices_indices_map(shape).values()
+    parts = [index[axis].indices(shape[axis]) for index in places if index is not None]
+    return slice(min(start for start, _, _ in parts), max(stop for _, stop, _ in parts))
+
+
+def fetch(tree: Any) -> Any:
+    """The arrays of a tree on the host of every process, NumPy.  All processes must call it together."""
+    if all(leaf.is_fully_addressable or leaf.is_fully_replicated for leaf in jax.tree.leaves(tree)):
+        return jax.device_get(tree)
+    return multihost_utils.process_allgather(tree, tiled=True)
+
+
+def leads() -> bool:
+    """True in the process that writes files and the screen."""
+    return jax.process_index() == 0
+
+
+def wait_for_others(name: str) -> None:
+    """Go on when all processes have come to the same place."""
+    if jax.process_count() > 1:
+        multihost_utils.sync_global_devices(name)
+
+
+def agreed(flags: tuple[bool, ...]) -> tuple[bool, ...]:
+    """Each flag, True if it is on any process; processes must do the same, whatever their clocks say."""
+    if jax.process_count() == 1:
+        return flags
+    everywhere = multihost_utils.process_allgather(np.asarray(flags, np.int32))
+    return tuple(bool(flag) for flag in everywhere.max(axis=0))
+
+
+def _put(
+    array: Any, sharding: NamedSharding, *, axis: int = 0, share: slice | None = None, size: int | None = None
+) -> jax.Array:
+    """A global array of which this process holds `share` along `axis`, of `size` in all (None: the whole)."""
+    if jax.process_count() == 1:
+        return jax.device_put(array, sharding)
+    local, shape, first = np.asarray(array), list(np.shape(array)), 0
+    if share is not None and size is not None:
+        shape[axis], first = size, share.start
+
+    def part(index: tuple[slice, ...] | None) -> np.ndarray:
+        if not index:  # a scalar
+            return local
+        start, stop, _ = index[axis].indices(shape[axis])
+        return local[(*index[:axis], slice(start - first, stop - first), *index[axis + 1 :])]
+
+    return jax.make_array_from_callback(tuple(shape), sharding, part)
