@@ -157,7 +157,9 @@ def test_files_that_documents_name_exist(page):
         for word in code
         if re.fullmatch(r"(numcoke_jax|configs|docs|tests|experiments|\.ci)/[\w./]+", word)
     ]
-    absent = [name for name in named + links if "NAME" not in name and not (REPOSITORY / name).exists()]
+    folder = (REPOSITORY / page).parent  # a link starts where its page lies
+    places = {name: REPOSITORY / name for name in named} | {link: folder / link for link in links}
+    absent = [name for name, place in places.items() if "NAME" not in name and not place.exists()]
     assert absent == []
 
 
