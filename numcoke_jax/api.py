@@ -10,7 +10,7 @@ A run that begins here keeps its graph in its workdir, so that `Model.load(workd
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,9 @@ from numcoke_jax.data.load import LoadedGraph, build_graph, load_folder
 from numcoke_jax.data.table_files import TableFile
 from numcoke_jax.data.tables import TableSpec, entity_table
 from numcoke_jax.errors import UserError
+from numcoke_jax.explain import SIDES, Change, explain
 from numcoke_jax.graph import NumericGraph
+from numcoke_jax.impute import CELL_COLUMNS, impute
 from numcoke_jax.names import NameIndex
 from numcoke_jax.new_entities import read_new_entities
 from numcoke_jax.predict import AnswerSettings
@@ -189,3 +191,59 @@ class Model:
         only = None if candidates is None else np.array([entities.id(name) for name in candidates], int)
         settings = AnswerSettings(top=top, known=known, exclude_self=exclude_self, candidates=only)
         return answer_frame(predictor.answer(queries, settings), queries, vocabulary)
+
+    def explain(
+        self,
+        head: str,
+        relation: str,
+        tail: str,
+        *,
+        head_values: Mapping[str, float | None] | None = None,
+        tail_values: Mapping[str, float | None] | None = None,
+    ) -> dict[str, Any]:
+        """Why (head, relation, tail) has its score, and what other values would change.
+
+        Args:
+          head: a name.
+          relation: a name.
+          tail: a name.
+          head_values: field -> another value of the head, None for missing.
+          tail_values: the same of the tail.
+
+        Returns:
+          What `numcoke_jax.explain.explain` says, with names instead of ids.
+
+        Raises:
+          UserError: a name that does not exist; the message has the closest ones.
+        """
+        names = self.trained.run.graph.vocabulary
+        entities, fields = NameIndex("entity", names.entities), NameIndex("field", names.fields)
+        changes = [
+            Change(side, fields.id(field), value)
+            for side, values in zip(SIDES, (head_values, tail_values), strict=True)
+            for field, value in (values or {}).items()
+        ]
+        relation_id = NameIndex("relation", names.relations).id(relation)
+        return explain(self.trained, entities.id(head), relation_id, entities.id(tail), changes)
+
+    def impute(self, fields: Sequence[str] | None = None, *, level: float = 0.9) -> pd.DataFrame:
+        """Between which ranks and values each missing value lies.
+
+        Args:
+          fields: names; None: all fields that a relation compares.
+          level: wished coverage, in (0, 1).
+
+        Returns:
+          Columns entity, field, low_rank, rank, high_rank, of, low_value, high_value, a row a missing value;
+          `attrs["coverage"]` has the coverage on test cells.
+
+        Raises:
+          UserError: a field that does not exist or that no relation compares; a level out of range.
+        """
+        if not 0.0 < level < 1.0:
+            raise UserError(f"impute: level must be between 0 and 1, got {level:g}")
+        index = NameIndex("field", self.trained.run.graph.vocabulary.fields)
+        found = impute(self.trained, None if fields is None else [index.id(name) for name in fields], level)
+        frame = pd.DataFrame(found["cells"], columns=list(CELL_COLUMNS))
+        frame.attrs["coverage"] = found["coverage"]
+        return frame

@@ -5,6 +5,7 @@ The terms are computed here in float64 from the model's encodings, by the equati
 """
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -151,9 +152,20 @@ def _looked_at(trained: Trained, head: int, relation: int, tail: int) -> dict[st
 
 def internals(model: Any, params: Any, literals: Literals, relation: int) -> dict[str, np.ndarray]:
     """What a model has sown while encoding, where it has it: attention [N, L, M], experts [N, K], float64."""
-    relations = jnp.array([relation], jnp.int32)
-    encode = jax.jit(
-        lambda params, literals: model.apply(
+    encode = _jitted_internals(model)
+    sown = encode(params, jnp.array([relation], jnp.int32), literals).get("intermediates", {})
+    found = {}
+    for module, name in (("attention", "weights"), ("experts", "gate")):
+        if module in sown:
+            found[module] = np.asarray(fetch(sown[module][name][0][0]), np.float64)
+    return found
+
+
+@functools.lru_cache(maxsize=8)
+def _jitted_internals(model: Any) -> Any:
+    """(params, relations, literals) -> what the model sows while encoding; compiled once for equal models."""
+    return jax.jit(
+        lambda params, relations, literals: model.apply(
             {"params": params},
             relations,
             literals,
@@ -162,12 +174,6 @@ def internals(model: Any, params: Any, literals: Literals, relation: int) -> dic
             mutable=["intermediates"],
         )[1]
     )
-    sown = encode(params, literals).get("intermediates", {})
-    found = {}
-    for module, name in (("attention", "weights"), ("experts", "gate")):
-        if module in sown:
-            found[module] = np.asarray(fetch(sown[module][name][0][0]), np.float64)
-    return found
 
 
 def _comparison(trained: Trained, encoded: Any, head: int, relation: int, tail: int) -> dict[str, Any]:

@@ -39,6 +39,7 @@ from numcoke_jax.trained import Trained
 MOST_REFERENCES = 1000
 HIDDEN_SHARE = 0.2  # of the observed cells of a field, where no truth of missing ones is known
 LEAST_WEIGHT = 0.5  # of a field in a relation's learned weights, from which on the relation compares it
+CELL_COLUMNS = ("entity", "field", "low_rank", "rank", "high_rank", "of", "low_value", "high_value")
 TESTED_ON = ("masked", "hidden")
 STREAM = 6  # of the run's seed; 5 draws the entities of `eval.inductive`
 
@@ -258,7 +259,7 @@ def _asked(trained: Trained, fields: Sequence[int] | None) -> dict[int, Comparin
         if field not in every:
             known = ", ".join(names[m] for m in every) or "none"
             raise UserError(
-                f"--field: no relation compares {names[field]!r}; fields that one compares: {known}"
+                f"no relation compares the field {names[field]!r}; fields that one compares: {known}"
             )
     if not every:
         raise UserError(

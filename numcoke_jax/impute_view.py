@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from numcoke_jax.console import Console
+from numcoke_jax.impute import CELL_COLUMNS
 from numcoke_jax.report import write_bytes_atomically, write_json_atomically
 
 SUFFIXES = (".csv", ".json", ".parquet")
@@ -15,7 +16,6 @@ WHICH = {
     "masked": "values masked by data.missing_rate",
     "hidden": "observed values hidden from the model (cautious)",
 }
-COLUMNS = ("entity", "field", "low_rank", "rank", "high_rank", "of", "low_value", "high_value")
 
 
 def show(found: Mapping[str, Any], top: int, console: Console) -> None:
@@ -47,7 +47,7 @@ def write(found: Mapping[str, Any], path: Path) -> None:
     if path.suffix == ".json":
         write_json_atomically(path, found)
         return
-    frame = pd.DataFrame(found["cells"], columns=list(COLUMNS))
+    frame = pd.DataFrame(found["cells"], columns=list(CELL_COLUMNS))
     if path.suffix == ".csv":
         write_bytes_atomically(path, frame.to_csv(index=False, lineterminator="\n").encode("utf-8"))
         return

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from numcoke_jax import use
+from numcoke_jax.api import Model
 from numcoke_jax.explain import Change, changed_graph, explain
 from numcoke_jax.graph import HEAD, RELATION, TAIL
 from numcoke_jax.main import main
@@ -103,6 +104,16 @@ def test_the_margin_is_the_weighted_difference_of_the_values(trained: Trained, f
     slope, weight = (float(trained.params["numeric_order"][name][0]) for name in ("log_slope", "weight"))
     term = np.log1p(np.exp(weight)) * np.tanh(np.exp(slope) * margin)
     assert found["terms"]["numeric order"] == pytest.approx(term, rel=1e-4, abs=1e-5)
+
+
+def test_python_explains_by_names(trained: Trained, found: dict[str, Any]) -> None:
+    with compiled_fast():
+        named = Model(trained).explain(
+            "e5", "higher", "e2", head_values={"size": 0.5}, tail_values={"noise": None}
+        )
+    assert named == found
+    with pytest.raises(use.UserError, match="there is no field 'siz'; the closest: 'size'"):
+        Model(trained).explain("e5", "higher", "e2", tail_values={"siz": 1.0})
 
 
 def test_other_models_are_explained_by_what_they_have(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import os
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -158,6 +160,39 @@ def test_the_page_follows_phones_and_dark_mode(page: tuple[str, dict[str, Any]])
         assert f"{variable}: #" in light and f"{variable}: #" in dark.partition("}")[0]
     assert contrast("#fff", "#1b1f24") > 7 and "#fff" in light and "#1b1f24" in light
     assert contrast("#14171b", "#e7eaee") > 7 and "#14171b" in dark and "#e7eaee" in dark
+
+
+def chromium() -> str | None:
+    """A Chromium that can be started: the one that $NUMCOKE_CHROMIUM names, or one on the path."""
+    names = (os.environ.get("NUMCOKE_CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome")
+    return next((found for name in names if name and (found := shutil.which(name))), None)
+
+
+@pytest.mark.skipif(chromium() is None, reason="there is no Chromium; $NUMCOKE_CHROMIUM may name one")
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_chromium_shows_the_page_without_complaint(
+    page: tuple[str, dict[str, Any]], width: int, scheme: str, tmp_path: Path
+) -> None:
+    playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright drives Chromium")
+    file = tmp_path / "report.html"
+    file.write_text(page[0], encoding="utf-8")
+    flags = ["--no-sandbox", "--disable-gpu", "--no-zygote", "--single-process", "--headless=shell"]
+    complaints: list[str] = []
+    requests: list[str] = []
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=chromium(), args=flags)
+        tab = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        tab.on("console", lambda message: complaints.append(message.text))
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab.on("request", lambda request: requests.append(request.url))
+        tab.goto(file.as_uri())
+        wide = tab.evaluate("document.documentElement.scrollWidth")
+        paper = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+        browser.close()
+    assert complaints == [] and requests == [file.as_uri()]
+    assert wide == width, "the page itself never scrolls sideways"
+    assert paper == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 27)"}[scheme]
 
 
 def contrast(one: str, other: str) -> float:

@@ -14,9 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from numcoke_jax import use
+from numcoke_jax.api import Model
 from numcoke_jax.calibration import Calibration, Scale
 from numcoke_jax.data.synthetic import SyntheticSettings, draw_values
 from numcoke_jax.impute import (
+    CELL_COLUMNS,
     Beliefs,
     Comparing,
     believed,
@@ -223,6 +225,19 @@ def test_tables_and_files(command: Callable[..., tuple[int, str, str]], tmp_path
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in files.values())
 
 
+def test_python_gives_the_same_rows(known: Trained) -> None:
+    with compiled_fast():
+        frame, found = Model(known).impute(level=0.8), impute(known, level=0.8)
+    assert list(frame.columns) == list(CELL_COLUMNS) and frame.attrs["coverage"] == found["coverage"]
+    assert frame["low_rank"].tolist() == [cell["low_rank"] for cell in found["cells"]]
+    (field,) = found["fields"]
+    assert len(Model(known).impute([field], level=0.8)) == len(frame)
+    with pytest.raises(use.UserError, match=r"^impute: level must be between 0 and 1, got 90$"):
+        Model(known).impute(level=90)
+    with pytest.raises(use.UserError, match="there is no field 'field'"):
+        Model(known).impute(["field"])
+
+
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
@@ -246,5 +261,5 @@ def test_a_field_that_nothing_compares_is_one_line(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(use, "load_trained", lambda workdir, warn: trained)
     with pytest.raises(use.UserError, match=r"^no relation compares a field, by its name \(FIELD_comp\)"):
         impute(trained)
-    with pytest.raises(use.UserError, match=r"^--field: no relation compares 'size'; .* compares: none$"):
+    with pytest.raises(use.UserError, match=r"^no relation compares the field 'size'; .* compares: none$"):
         impute(trained, [1])
