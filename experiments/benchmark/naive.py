@@ -41,7 +41,7 @@ def attribute_vectors(params: Any, literals: Literals) -> Float[Array, "N M a"]:
     numeric = params["numeric"]
     fields = numeric["field_embedding"]
     offset = jnp.stack([w @ v for w, v in zip(numeric["transform"], fields, strict=True)]) + numeric["bias"]
-    observed = offset + literals.values[..., None] * (numeric["value_weight"] * fields)
+    observed = offset + literals.values[..., None] * (numeric["value_weight"][:, 0] * fields)
     return jnp.where(literals.observed[..., None], observed, numeric["missing_embedding"])
 
 

@@ -10,6 +10,7 @@ measurement here, a measurement there, so that a machine that slows down slows b
 """
 
 import argparse
+import contextlib
 import functools
 import json
 import statistics
@@ -86,13 +87,15 @@ class Peer:
             self._process.stdin.flush()
             return json.loads(self._process.stdout.readline())
         except (OSError, ValueError):
+            self.close()
             lines = self._log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
             raise UserError(f"--peer-python: PyKEEN ended at {command!r}: {lines[-1]}") from None
 
     def close(self) -> None:
         """Ends the process."""
         self._process.terminate()
-        self._process.wait()
+        with contextlib.suppress(BrokenPipeError):  # a command that it has not read
+            self._process.communicate()
 
 
 class Own:
@@ -170,9 +173,9 @@ def _run(arguments: list[str]) -> int:
         if getattr(options, name) < 1:
             raise UserError(f"--{name}={getattr(options, name)} is out of range: needs an integer >= 1")
     if options.peer_python is None or not options.peer_python.is_file():
-        found = "is missing" if options.peer_python is None else f"={options.peer_python} is no file"
+        found = " is missing" if options.peer_python is None else f"={options.peer_python} is no file"
         raise UserError(
-            f"--peer-python {found}: make an environment with `python -m venv ENV && ENV/bin/pip install "
+            f"--peer-python{found}: make an environment with `python -m venv ENV && ENV/bin/pip install "
             "pykeen` and give ENV/bin/python"
         )
     sizes = {name: getattr(options, name) for name in SIZES}

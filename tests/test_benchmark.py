@@ -1,0 +1,90 @@
+"""The benchmarks' yardstick computes what the package computes; their arguments are checked."""
+
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from experiments.benchmark import evaluation, naive, peers, scaling
+from experiments.benchmark.problem import RELATIONS, Sizes, config_of, random_batch, random_literals
+from numcoke_jax import prng
+from numcoke_jax.losses.objective import create_objective
+from numcoke_jax.models import GraphSizes, create_model
+from tests import examples
+
+SIZES = Sizes(entities=7, fields=3, dim=8, queries=6, relations=2)
+
+
+def test_the_per_query_formulation_has_the_logits_and_the_loss_of_the_package() -> None:
+    """Random parameters; without noise, dropout and the contrastive loss, which are not in it."""
+    config = config_of(SIZES, "paper")
+    config.score.dropout, config.experts.noise, config.okcl.weight = 0.0, False, 0.0
+    model = create_model(config, GraphSizes(SIZES.entities, RELATIONS, SIZES.fields))
+    literals, batch = random_literals(SIZES), random_batch(SIZES, seed=2)
+    one = jnp.zeros((1,), jnp.int32)
+    params = examples.parameters_of(model, one, one[:, None], literals, train=False)
+    call = examples.compiled(
+        lambda p: examples.apply(model, p, batch.relations, batch.heads, literals, train=True)
+    )
+    expected, _ = call(params)
+    alone = examples.compiled(naive.logits)
+    for slot, place in np.ndindex(*batch.heads.shape):
+        found = alone(params, batch.relations[slot], batch.heads[slot, place], literals)
+        np.testing.assert_allclose(found, expected[slot, place], rtol=1e-4, atol=1e-4)
+    losses = examples.compiled(
+        lambda p: create_objective(config).losses(p, batch, literals, model=model, key=prng.base_key(0))[0]
+    )
+    queries = (
+        jnp.repeat(batch.relations, batch.heads.shape[1]),
+        batch.heads.reshape(-1),
+        batch.labels.reshape(-1, SIZES.entities),
+    )
+    total = examples.compiled(naive.loss)(params, *queries, literals)
+    np.testing.assert_allclose(total, losses(params), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("main", "arguments", "text"),
+    [
+        (
+            evaluation.main,
+            ["--table=cars"],
+            "--table=cars is not a choice: needs one of synthetic, fb15k_237",
+        ),
+        (evaluation.main, ["--chunk=0"], "--chunk=0 is out of range: needs an integer >= 1"),
+        (
+            evaluation.main,
+            ["--naive=2", "--preset=numeric"],
+            "--naive is the paper's model: leave --preset out",
+        ),
+        (scaling.main, ["--vary=age"], "--vary=age: 'age' is not one of entities, fields, dim, queries"),
+        (
+            scaling.main,
+            ["--vary=dim,queries", "--values=3"],
+            "--values is for one size, but --vary=dim,queries",
+        ),
+        (peers.main, ["--dim=0"], "--dim=0 is out of range: needs an integer >= 1"),
+        (peers.main, [], "--peer-python is missing: make an environment with `python -m venv ENV"),
+        (peers.main, ["--peer-python=absent/python"], "--peer-python=absent/python is no file: make an"),
+    ],
+)
+def test_wrong_arguments_are_one_line(
+    main: object, arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert callable(main) and main(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {text}") and error.count("\n") == 1
+
+
+def test_a_peer_that_ends_is_told_with_its_last_line(tmp_path: Path) -> None:
+    """An interpreter without PyKEEN."""
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\necho \"ModuleNotFoundError: No module named 'pykeen'\" >&2\nexit 1\n")
+    program.chmod(0o755)
+    run = peers.create(peers.SIZES | {"entities": 20, "triples": 60, "dim": 4, "queries": 4, "chunk": 4})
+    with pytest.raises(
+        peers.UserError,
+        match=r"^--peer-python: PyKEEN ended at 'about': ModuleNotFoundError: No module named 'pykeen'$",
+    ):
+        peers.Peer(program, run, peers.SIZES, tmp_path)
