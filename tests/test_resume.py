@@ -217,7 +217,7 @@ def test_a_report_that_is_missing_or_damaged_is_made_again_without_training(
     never = stopping(straight.run, 1, action=lambda: pytest.fail("trained again"))
     train(never, finished)
     after = snapshot(finished)
-    assert {name for name in after if after[name] != before.get(name)} == {"report.json"}
+    assert {name for name in after if after[name] != before.get(name)} == {"report.json", "report.html"}
     assert_same_outcome(outcome(straight.run, finished), straight.outcome)
 
 
@@ -375,7 +375,7 @@ def test_evaluation_alone_writes_the_report_and_nothing_else(straight: Straight,
     with compiled_fast():
         evaluate_only(straight.run.config, finished, Console(io.StringIO()))
     after = snapshot(finished)
-    assert {name for name in after if after[name] != before.get(name)} == {"report.json"}
+    assert {name for name in after if after[name] != before.get(name)} == {"report.json", "report.html"}
     assert_same_outcome(outcome(straight.run, finished), straight.outcome)
 
 
