@@ -2,6 +2,8 @@
 
 A config file under `configs/` starts from `default_config()` and changes some keys; the command line
 changes more with `--config.section.key=value`.  `config_checks.py` says which values are allowed.
+
+The default of a new key keeps what the program did before: a run that is older than the key has that value.
 """
 
 from ml_collections import ConfigDict

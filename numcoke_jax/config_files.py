@@ -7,11 +7,13 @@ its size and a time stamp, and an experiment must never run with the values of a
 import difflib
 import traceback
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ml_collections import ConfigDict
 
+from numcoke_jax.config import default_config
 from numcoke_jax.config_checks import LONGEST_REASON, RULES, check_keys, flatten, printable, shown_path
 from numcoke_jax.errors import UserError
 from numcoke_jax.presets import apply_preset
@@ -46,14 +48,22 @@ def load_config(path: str) -> ConfigDict:
     return canonical_config(config)
 
 
-def stored_config(path: Path) -> ConfigDict:
+def stored_config(path: Path, warn: Callable[[str], None]) -> ConfigDict:
     """The config that a run wrote to its config.json.
 
+    Keys that came after the run have their defaults, which keep what the program did before; `warn` is told.
+
     Raises:
-      UserError: the file is missing or damaged, or its keys are not those of this version.
+      UserError: the file is missing, damaged or no config, or has keys that this version does not know.
     """
+    stored = read_json(path)
+    if not isinstance(stored, dict) or not stored.keys() & RULES.keys():
+        raise UserError(f"{shown_path(str(path))} is not a config written by this program")
+    later = {key: value for key, value in flatten(default_config()).items() if key not in stored}
+    if later:
+        warn(f"{shown_path(str(path))} is older than {', '.join(sorted(later))}: the default is taken")
     nested: dict[str, Any] = {}
-    for key, value in read_json(path).items():
+    for key, value in {**stored, **later}.items():
         section, _, name = key.rpartition(".")
         value = tuple(value) if isinstance(value, list) else value
         (nested.setdefault(section, {}) if section else nested)[name] = value

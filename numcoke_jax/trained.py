@@ -44,7 +44,7 @@ def load_trained(workdir: pathlib.Path, warn: Warn) -> Trained:
     """
     if not workdir.is_dir():
         raise UserError(f"{shown_path(workdir)}: there is no such folder; give the workdir of a finished run")
-    config = stored_config(workdir / "config.json")
+    config = stored_config(workdir / "config.json", warn)
     if (workdir / GRAPH_FOLDER).is_dir():  # wherever the workdir has been moved to
         config.data.path = str(workdir / GRAPH_FOLDER)
     config.mesh.data = config.mesh.entity = 1  # however many devices it was trained on

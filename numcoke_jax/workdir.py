@@ -11,7 +11,8 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from numcoke_jax.config_checks import flatten, printable, shown_path
+from numcoke_jax.config import default_config
+from numcoke_jax.config_checks import RULES, flatten, printable, shown_path
 from numcoke_jax.environment import graph_hash
 from numcoke_jax.errors import UserError
 from numcoke_jax.graph import NumericGraph, Vocabulary
@@ -154,7 +155,7 @@ def check_config_of(workdir: pathlib.Path, config: ConfigDict) -> None:
         return
     with _deletable(path):
         before = read_json(path)
-    if not isinstance(before, dict):
+    if not isinstance(before, dict) or not before.keys() & RULES.keys():
         raise UserError(
             f"{shown_path(path)} is not a config written by this program; choose another --workdir"
         )
@@ -214,7 +215,11 @@ def flat_config(config: ConfigDict) -> dict[str, Any]:
 
 
 def config_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Keys under which a run cannot go on, as "KEY=... there, ... now"; both configs are flat."""
+    """Keys under which a run cannot go on, as "KEY=... there, ... now"; both configs are flat.
+
+    A key that came after the earlier run was at its default there, which keeps what the program did before.
+    """
+    before = {**flat_config(default_config()), **before}
     return [
         f"{key}={printable(before.get(key, 'absent'))} there, {printable(now.get(key, 'absent'))} now"
         for key in sorted(before.keys() | now.keys())

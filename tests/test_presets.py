@@ -71,8 +71,25 @@ def test_the_config_that_a_run_stored_reads_back(tmp_path):
     config.data.split = (0.2, 0.3, 0.5)
     flat = {key: list(value) if isinstance(value, tuple) else value for key, value in flatten(config).items()}
     write_json_atomically(tmp_path / "config.json", flat)
-    assert flatten(stored_config(tmp_path / "config.json")) == flatten(config)
-    del flat["score.margin"]
-    write_json_atomically(tmp_path / "config.json", flat)
-    with pytest.raises(UserError, match=r"config\.json: score\.margin is missing"):
-        stored_config(tmp_path / "config.json")
+    warnings: list[str] = []
+    path = tmp_path / "config.json"
+    assert flatten(stored_config(path, warnings.append)) == flatten(config)
+    assert not warnings
+
+
+def test_the_config_of_an_older_run_has_the_defaults_of_later_keys_and_a_warning(tmp_path):
+    config = default_config()
+    config.model.dim = 7
+    flat = {key: list(value) if isinstance(value, tuple) else value for key, value in flatten(config).items()}
+    del flat["score.margin"], flat["mesh.data"]
+    path = tmp_path / "config.json"
+    warnings: list[str] = []
+    write_json_atomically(path, flat)
+    assert flatten(stored_config(path, warnings.append)) == flatten(config)
+    assert warnings == [f"{path} is older than mesh.data, score.margin: the default is taken"]
+    write_json_atomically(path, flat | {"score.magrin": 1.0})
+    with pytest.raises(UserError, match=r"config\.json: .*score\.magrin"):
+        stored_config(path, warnings.append)
+    write_json_atomically(path, {})
+    with pytest.raises(UserError, match="is not a config written by this program"):
+        stored_config(path, warnings.append)

@@ -244,13 +244,19 @@ def test_epochs_may_change_where_the_shorter_run_is_the_beginning_of_the_longer(
     assert found == ([] if allowed else [f"train.epochs={before} there, {now} now"])
 
 
-def test_a_key_that_the_other_config_lacks_is_a_difference() -> None:
-    before = flat_config(default_config())
+def test_a_key_that_came_after_a_run_was_at_its_default_there() -> None:
+    before, now = flat_config(default_config()), flat_config(default_config())
     del before["fusion.kind"]
-    assert config_differences(before, flat_config(default_config())) == ["fusion.kind=absent there, gate now"]
+    assert config_differences(before, now) == []
+    assert config_differences(before, now | {"fusion.kind": "sum"}) == ["fusion.kind=gate there, sum now"]
 
 
-@pytest.mark.parametrize("content", ["{", "\0", "", '{"a": 1', "[1, 2]", "3"])
+def test_a_key_that_is_gone_is_a_difference() -> None:
+    now = flat_config(default_config())
+    assert config_differences(now | {"fusion.old": 1}, now) == ["fusion.old=1 there, absent now"]
+
+
+@pytest.mark.parametrize("content", ["{", "\0", "", '{"a": 1', "[1, 2]", "3", "{}", '{"a": 1}'])
 def test_a_damaged_config_is_one_message_with_what_to_do(tmp_path: Path, content: str) -> None:
     (tmp_path / "config.json").write_text(content)
     with pytest.raises(
