@@ -20,24 +20,16 @@ from experiments.seeds import cell, mean_and_deviation
 from numcoke_jax.commands import OneLineParser, run_command
 from numcoke_jax.console import Console
 from numcoke_jax.errors import UserError
-from numcoke_jax.order_accuracy import pair_orders, summary
+from numcoke_jax.order_accuracy import order_accuracy
 from numcoke_jax.report import write_json_atomically
 from numcoke_jax.trained import load_trained
 
 
-def order_accuracy(workdir: Path, split: str = "test") -> list[dict[str, Any]]:
-    """Rows of `order_accuracy.summary` for the best checkpoint of a run."""
+def of_workdir(workdir: Path, split: str) -> list[dict[str, Any]]:
+    """The rows of a run's best checkpoint."""
     trained = load_trained(workdir, Console().warn)
     run = trained.run
-    orders = pair_orders(
-        run.graph,
-        run.graph.split(split),
-        run.scale.positions.apply(run.graph.values, run.graph.observed),
-        lambda relation: run.evaluate.encode(trained.params, relation),
-        lambda encoded, heads: run.evaluate.score(trained.params, encoded, heads),
-        run.evaluate.chunk,
-    )
-    return summary(orders)
+    return order_accuracy(run.graph, split, run.scale, run.evaluate, trained.params)
 
 
 def over_runs(tables: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
@@ -64,7 +56,7 @@ def _run(arguments: list[str]) -> int:
     parser.add_argument("--split", default="test", choices=("valid", "test"))
     parser.add_argument("--json", type=Path, help="file for the same numbers")
     options = parser.parse_args(arguments)
-    rows = over_runs([order_accuracy(workdir, options.split) for workdir in options.workdir])
+    rows = over_runs([of_workdir(workdir, options.split) for workdir in options.workdir])
     name = options.workdir[0].name
     title = name if len(options.workdir) == 1 else f"{name} and {len(options.workdir) - 1} more"
     table = Table(title=f"{title}: share of {options.split} pairs in the right order")

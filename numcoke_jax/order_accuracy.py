@@ -6,6 +6,7 @@ field that the relation compares; it is known where both are observed.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from numcoke_jax.evaluation import Evaluator
 from numcoke_jax.graph import HEAD, RELATION, TAIL, NumericGraph
+from numcoke_jax.literal_scale import LiteralScale
 
 GAP_QUARTERS = 4
 RELATION_SUFFIX = "_comp"  # "weight_comp" compares the field "weight"
@@ -47,6 +50,22 @@ def direction(graph: NumericGraph, relation: int, field: int) -> int:
     values = np.where(graph.observed[:, field], graph.values[:, field], np.nan)
     facts = graph.train[graph.train[:, RELATION] == relation]
     return int(np.sign(np.nansum(np.sign(values[facts[:, HEAD]] - values[facts[:, TAIL]]))))
+
+
+def order_accuracy(
+    graph: NumericGraph, split: str, scale: LiteralScale, evaluate: Evaluator, params: Any
+) -> list[dict[str, Any]]:
+    """The rows of `summary` for the facts of a split, scored by a model with these parameters."""
+    return summary(
+        pair_orders(
+            graph,
+            graph.split(split),
+            scale.positions.apply(graph.values, graph.observed),
+            functools.partial(evaluate.encode, params),
+            functools.partial(evaluate.score, params),
+            evaluate.chunk,
+        )
+    )
 
 
 def pair_orders(
