@@ -23,11 +23,11 @@ from numcoke_jax.data.load import LoadedGraph
 from numcoke_jax.divergence import context, divergence, first_module, remedy
 from numcoke_jax.errors import UserError
 from numcoke_jax.evaluation import relation_metrics
-from numcoke_jax.html_report import write_html_report
+from numcoke_jax.html_report import HTML_FILE, write_html_report
 from numcoke_jax.inductive import rank_held_out
 from numcoke_jax.logs import NoLog, RunLog, read_metrics
 from numcoke_jax.memory import check_memory, out_of_memory
-from numcoke_jax.order_accuracy import field_of_relation, pair_orders, summary
+from numcoke_jax.order_accuracy import field_of_relation, order_accuracy
 from numcoke_jax.placement import agreed, leads, wait_for_others
 from numcoke_jax.progress import ProgressReporter
 from numcoke_jax.ranking import summaries
@@ -133,9 +133,10 @@ def train_in_workdir(
 
 def _begin_files(run: Run, workdir: pathlib.Path, unfinished: bool) -> None:
     """What a workdir holds from its start on."""
-    if unfinished and (workdir / REPORT_FILE).exists():  # of fewer epochs or less patience
-        # Before config.json changes: a report beside it is always of that config.
-        os.replace(workdir / REPORT_FILE, workdir / f"previous-{REPORT_FILE}")
+    for name in (REPORT_FILE, HTML_FILE):
+        if unfinished and (workdir / name).exists():  # of fewer epochs or less patience
+            # Before config.json changes: a report beside it is always of that config.
+            os.replace(workdir / name, workdir / f"previous-{name}")
     keep_config(workdir, run.config)
     keep_vocabulary(workdir, run.graph.vocabulary, run.scale)
 
@@ -409,10 +410,7 @@ def order_accuracy_of(run: Run, params: Any) -> list[dict[str, Any]]:
     graph = run.graph
     if not len(graph.test) or None in [field_of_relation(graph, r) for r in range(graph.num_relations)]:
         return []
-    positions = run.scale.positions.apply(graph.values, graph.observed)
-    encode = functools.partial(run.evaluate.encode, params)
-    score = functools.partial(run.evaluate.score, params)
-    return summary(pair_orders(graph, graph.test, positions, encode, score, run.evaluate.chunk))
+    return order_accuracy(graph, "test", run.scale, run.evaluate, params)
 
 
 def _report(

@@ -339,12 +339,14 @@ def test_a_config_that_was_lost_is_still_held_by_the_checkpoints(straight: Strai
 
 
 def test_more_epochs_go_on_and_equal_the_longer_run(straight: Straight, data: Path, tmp_path: Path) -> None:
-    """The report of the shorter run is kept beside the new one."""
+    """The report of the shorter run and its page are kept beside the new ones."""
     shorter, _ = train(config_of(data, train__epochs=2), tmp_path)
+    page = (tmp_path / "report.html").read_bytes()
     _, screen = train(straight.run, tmp_path)
     assert "resuming from checkpoint 6, of 12 steps" in screen
     assert_same_outcome(outcome(straight.run, tmp_path), straight.outcome)
     assert json.loads((tmp_path / "previous-report.json").read_text()) == shorter
+    assert (tmp_path / "previous-report.html").read_bytes() == page != (tmp_path / "report.html").read_bytes()
 
 
 def test_fewer_epochs_than_are_done_are_refused(data: Path, finished: Path) -> None:
