@@ -1,4 +1,4 @@
-"""Ranks a split with a model: joins the model's encoder and score to `ranking.evaluate`."""
+"""Ranks a split with a model: joins the model's encoder and score to `ranking.filtered_ranks`."""
 
 import functools
 from collections.abc import Callable, Hashable, Iterator

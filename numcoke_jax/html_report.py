@@ -15,6 +15,7 @@ import numpy as np
 from numcoke_jax import svg
 from numcoke_jax.config import default_config
 from numcoke_jax.config_checks import flatten
+from numcoke_jax.console import METRIC_TITLES
 from numcoke_jax.explain import internals
 from numcoke_jax.graph import SPLITS
 from numcoke_jax.logs import METRICS_FILE, read_metrics
@@ -25,14 +26,7 @@ from numcoke_jax.run import Run
 
 HTML_FILE = "report.html"
 MOST_ROWS = 40  # relations or fields on the page; report.json has all
-TITLES = {
-    "count": "facts",
-    "mrr": "MRR",
-    "mr": "MR",
-    "hits@1": "Hits@1",
-    "hits@3": "Hits@3",
-    "hits@10": "Hits@10",
-}
+TITLES = {"count": "facts", **METRIC_TITLES}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -118,24 +118,8 @@ def _count_tile(scores: Array, known: Array, rows: Array, tails: Array, heads: A
     )
 
 
-def evaluate(
-    encode_fn: Callable[[int], Any],
-    score_fn: Callable[[Any, Array], Array],
-    queries: np.ndarray,
-    known: KnownTails,
-    num_entities: int,
-    chunk: int,
-) -> dict[str, dict[str, float | int | None]]:
-    """Metrics of `filtered_ranks` (same arguments and errors): summaries under "all" and "exclude_self".
-
-    Every given triple is ranked and counted; without triples the metrics are None.
-    """
-    ranks = filtered_ranks(encode_fn, score_fn, queries, known, num_entities, chunk)
-    return summaries(ranks)
-
-
 def summaries(ranks: FilteredRanks) -> dict[str, dict[str, float | int | None]]:
-    """The metrics of ranks: {"all": {...}, "exclude_self": {...}}."""
+    """The metrics of ranks: {"all": {...}, "exclude_self": {...}}; None without any."""
     return {name: RankSums.from_ranks(values).summary() for name, values in ranks._asdict().items()}
 
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from numcoke_jax.ranking import TILE, evaluate, filtered_ranks, head_chunks, rank_counts
+from numcoke_jax.ranking import TILE, filtered_ranks, head_chunks, rank_counts, summaries
 from numcoke_jax.tail_index import TailIndex
 
 CASES = Path(__file__).parent / "cases"
 NO_SCORE = -1e6  # of candidates that a case's scores.tsv leaves out
 
 
-def _rank(scores, queries, filters=(), chunk=3, rank=filtered_ranks):
+def _rank(scores, queries, filters=(), chunk=3):
     """Rank int triples with `scores` [R, N, N] (relation, head, candidate); filters are arrays of triples."""
     num_relations, num_entities = scores.shape[:2]
     known = TailIndex.from_triples(*filters, num_entities=num_entities, num_relations=num_relations)
@@ -26,7 +26,7 @@ def _rank(scores, queries, filters=(), chunk=3, rank=filtered_ranks):
     def score(rows, heads):
         return jnp.asarray(rows[np.asarray(heads)])
 
-    return rank(lambda relation: table[relation], score, queries, known, num_entities, chunk)
+    return filtered_ranks(lambda relation: table[relation], score, queries, known, num_entities, chunk)
 
 
 def _loop_ranks(scores, queries, known, exclude_self):
@@ -87,14 +87,14 @@ def large_problem():
 def test_metrics_are_the_same_bits_for_every_chunk_size_and_order(large_problem):
     scores, queries, known = large_problem
     expected = _loop_ranks(scores, queries, set(map(tuple, known.tolist())), False)
-    reference = _rank(scores, queries, [known], chunk=5, rank=evaluate)
+    reference = summaries(_rank(scores, queries, [known], chunk=5))
     assert reference["all"]["mrr"] == pytest.approx(np.mean(1 / expected), rel=1e-14)
     assert reference["all"]["mr"] == np.mean(expected)
     assert reference["exclude_self"] != reference["all"]
     rng = np.random.default_rng(0)
-    assert _rank(scores, queries, [known], 1, evaluate) == reference
+    assert summaries(_rank(scores, queries, [known], 1)) == reference
     for chunk in (1, 40, 64):
-        assert _rank(scores, rng.permutation(queries), [known], chunk, evaluate) == reference
+        assert summaries(_rank(scores, rng.permutation(queries), [known], chunk)) == reference
 
 
 def test_more_queries_than_one_call_takes(large_problem):
@@ -167,12 +167,12 @@ def test_all_equal_scores_give_the_middle_rank():
 
 
 def test_repeated_queries_all_count():
-    summary = _rank(HAND_SCORES, np.repeat(HAND_QUERY, 3, axis=0), rank=evaluate)["all"]
+    summary = summaries(_rank(HAND_SCORES, np.repeat(HAND_QUERY, 3, axis=0)))["all"]
     assert (summary["count"], summary["mr"]) == (3, 3.5)
 
 
 def test_no_queries_give_count_zero():
-    metrics = _rank(HAND_SCORES, np.empty((0, 3), np.int32), rank=evaluate)
+    metrics = summaries(_rank(HAND_SCORES, np.empty((0, 3), np.int32)))
     assert metrics["all"] == metrics["exclude_self"]
     assert metrics["all"]["count"] == 0 and metrics["all"]["mrr"] is None
 
@@ -312,7 +312,7 @@ def _read_case(name, reverse_entities=False):
 def test_case_d01_all_ties(reverse_entities):
     splits, scores = _read_case("D01_all_ties", reverse_entities)
     assert _rank(scores, splits["test"], splits.values()).all.tolist() == [3.5, 3.5]
-    summary = _rank(scores, splits["test"], splits.values(), rank=evaluate)["all"]
+    summary = summaries(_rank(scores, splits["test"], splits.values()))["all"]
     assert summary["mrr"] == pytest.approx(0.285714, abs=5e-7)
     del summary["mrr"]
     assert summary == {"count": 2, "mr": 3.5, "hits@1": 0.0, "hits@3": 0.0, "hits@10": 1.0}
@@ -334,12 +334,12 @@ def test_case_d06_hits_boundary():
     splits, scores = _read_case("D06_hits_boundary")
     assert _rank(scores, splits["test"], splits.values()).all.tolist() == [1.0, 10.0, 11.0]
     assert _rank(scores, splits["test"]).all.tolist() == [1.0, 10.0, 11.0]
-    summary = _rank(scores, splits["test"], splits.values(), rank=evaluate)["all"]
+    summary = summaries(_rank(scores, splits["test"], splits.values()))["all"]
     expected = {"mrr": 0.396970, "mr": 7.333333, "hits@1": 1 / 3, "hits@3": 1 / 3, "hits@10": 2 / 3}
     assert summary == {"count": 3, **{name: pytest.approx(v, abs=5e-7) for name, v in expected.items()}}
 
 
 def test_case_d07_every_test_triple_is_ranked():
     splits, scores = _read_case("D07_test_longer_than_train")
-    summary = _rank(scores, splits["test"], splits.values(), rank=evaluate)["all"]
+    summary = summaries(_rank(scores, splits["test"], splits.values()))["all"]
     assert (len(splits["train"]), summary["count"]) == (3, 9)
