@@ -23,7 +23,7 @@ import rich.console
 from rich.table import Table
 
 from experiments import figures, sweep
-from experiments.rounds import run_round
+from experiments.rounds import round_command, run_round
 from experiments.seeds import check_same_data, summary
 from numcoke_jax.command_line import Command
 from numcoke_jax.commands import OneLineParser, run_command
@@ -70,13 +70,15 @@ def commands_of(options: argparse.Namespace, extra: Sequence[str]) -> dict[tuple
             for control in options.values.split(","):
                 for seed in sweep.seeds_of(options.seeds):
                     parts = [*([split.replace("/", "-")] if split else []), preset, control, f"seed{seed}"]
-                    commands[(split, preset, control), seed] = sweep.command_of(
-                        f"{options.config}:{preset}",
-                        {**shares, "data.control": control},
-                        options.out / "-".join(parts),
-                        data=options.data,
-                        seed=seed,
-                        extra=extra,
+                    commands[(split, preset, control), seed] = round_command(
+                        sweep.flags_of(
+                            f"{options.config}:{preset}",
+                            {**shares, "data.control": control},
+                            options.out / "-".join(parts),
+                            data=options.data,
+                            seed=seed,
+                            extra=extra,
+                        )
                     )
     return commands
 

@@ -19,7 +19,6 @@ from rich.table import Table
 
 from experiments.rounds import round_command, run_round
 from experiments.seeds import check_same_data, summary
-from numcoke_jax.command_line import Command
 from numcoke_jax.commands import OneLineParser, run_command
 from numcoke_jax.config_checks import RULES
 from numcoke_jax.console import METRIC_TITLES
@@ -78,24 +77,6 @@ def seeds_of(text: str) -> list[int]:
     return [int(part) for part in parts]
 
 
-def command_of(
-    config: str,
-    values: Mapping[str, Any],
-    workdir: Path,
-    *,
-    data: str = "",
-    seed: int = 0,
-    epochs: int = 0,
-    extra: Sequence[str] = (),
-) -> Command:
-    """One run.  `epochs` caps what the config asks for: the budget of a run, the same on every machine.
-
-    Raises:
-      UserError: a wrong key or value.
-    """
-    return round_command(flags_of(config, values, workdir, data=data, seed=seed, epochs=epochs, extra=extra))
-
-
 def flags_of(
     config: str,
     values: Mapping[str, Any],
@@ -106,7 +87,13 @@ def flags_of(
     epochs: int = 0,
     extra: Sequence[str] = (),
 ) -> list[str]:
-    """The arguments of `numcoke_jax.main` that make the run of `command_of`; same errors."""
+    """The arguments of `numcoke_jax.main` that make one run.
+
+    `epochs` caps what the config asks for: the budget of a run, the same on every machine.
+
+    Raises:
+      UserError: a wrong key or value.
+    """
     if not 0 <= epochs <= LONGEST_RUN:
         raise UserError(f"--epochs={epochs} is out of range: needs an integer >= 0 and <= {LONGEST_RUN:.0f}")
     flags = [
@@ -143,14 +130,16 @@ def run_settings(
     """
     seeds = seeds_of(options.seeds)
     commands = {
-        (setting.label, seed): command_of(
-            setting.config or options.config,
-            setting.values,
-            options.out / f"{folder_name(setting.label)}-seed{seed}",
-            data=options.data,
-            seed=seed,
-            epochs=options.epochs,
-            extra=extra,
+        (setting.label, seed): round_command(
+            flags_of(
+                setting.config or options.config,
+                setting.values,
+                options.out / f"{folder_name(setting.label)}-seed{seed}",
+                data=options.data,
+                seed=seed,
+                epochs=options.epochs,
+                extra=extra,
+            )
         )
         for setting in settings
         for seed in seeds

@@ -30,7 +30,7 @@ from rich.table import Table
 
 from experiments import figures, sweep
 from experiments.paper_table2 import DATA_SETS, LOWER_IS_BETTER, METRICS, MODELS, PRINTED
-from experiments.rounds import run_round
+from experiments.rounds import round_command, run_round
 from experiments.seeds import check_same_data, summary
 from numcoke_jax.command_line import Command
 from numcoke_jax.commands import OneLineParser, run_command
@@ -98,14 +98,16 @@ def commands_of(
                 for seed in sweep.seeds_of(options.seeds):
                     row = MODELS[model]
                     values = {**(QUICK if options.quick else {}), **row.values, "data.control": control}
-                    commands[(data.name, model, control), seed] = sweep.command_of(
-                        f"{data.config}:{row.preset}",
-                        values,
-                        options.out / data.name / f"{model}-{control}-seed{seed}",
-                        data=data.folder,
-                        seed=seed,
-                        epochs=options.epochs,
-                        extra=extra,
+                    commands[(data.name, model, control), seed] = round_command(
+                        sweep.flags_of(
+                            f"{data.config}:{row.preset}",
+                            values,
+                            options.out / data.name / f"{model}-{control}-seed{seed}",
+                            data=data.folder,
+                            seed=seed,
+                            epochs=options.epochs,
+                            extra=extra,
+                        )
                     )
     return commands
 

@@ -17,6 +17,7 @@ from experiments import (
     relation_weight,
     sweep,
 )
+from experiments.rounds import round_command
 from experiments.sweep import Setting
 from numcoke_jax.config import default_config
 from numcoke_jax.config_checks import RULES, check_config
@@ -81,14 +82,16 @@ def test_rows_have_means_deviations_seeds_and_epochs() -> None:
 
 
 def test_keys_and_budget_reach_the_config() -> None:
-    command = sweep.command_of(
-        "configs/credit.py:paper",
-        {"attention.operators": ("product", "mlp"), "okcl.sampling": "random", "experts.noise": False},
-        Path("somewhere"),
-        data="folder",
-        seed=4,
-        epochs=7,
-        extra=["--config.model.dim=12"],
+    command = round_command(
+        sweep.flags_of(
+            "configs/credit.py:paper",
+            {"attention.operators": ("product", "mlp"), "okcl.sampling": "random", "experts.noise": False},
+            Path("somewhere"),
+            data="folder",
+            seed=4,
+            epochs=7,
+            extra=["--config.model.dim=12"],
+        )
     )
     config = command.config
     assert config.attention.operators == ("product", "mlp") and config.okcl.sampling == "random"
