@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.benchmark import evaluation, naive, peers, scaling
+from experiments.benchmark import evaluation, loading, naive, peers, prediction, scaling
 from experiments.benchmark.problem import RELATIONS, Sizes, config_of, random_batch, random_literals
 from numcoke_jax import prng
 from numcoke_jax.losses.objective import create_objective
@@ -64,6 +64,9 @@ def test_the_per_query_formulation_has_the_logits_and_the_loss_of_the_package() 
             ["--vary=dim,queries", "--values=3"],
             "--values is for one size, but --vary=dim,queries",
         ),
+        (prediction.main, ["--queries=0"], "--queries=0 is out of range: needs an integer >= 1"),
+        (loading.main, ["--triples=0"], "--triples=0 is out of range: needs an integer >= 1"),
+        (loading.main, ["--what"], "unrecognized arguments: --what"),
         (peers.main, ["--dim=0"], "--dim=0 is out of range: needs an integer >= 1"),
         (peers.main, [], "--peer-python is missing: make an environment with `python -m venv ENV"),
         (peers.main, ["--peer-python=absent/python"], "--peer-python=absent/python is no file: make an"),

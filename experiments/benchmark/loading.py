@@ -7,47 +7,61 @@ seconds, triples a second and the peak resident memory of that process as one JS
 """
 
 import argparse
+import functools
 import json
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from numcoke_jax.commands import OneLineParser, run_command
+from numcoke_jax.errors import UserError
+
 ROWS_AT_ONCE = 1_000_000
 
 
-def main() -> None:
-    """Generates, loads, prints."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+def _run(arguments: Sequence[str]) -> int:
+    parser = OneLineParser(
+        prog="python -m experiments.benchmark.loading",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--triples", type=int, default=10_000_000, help="facts in all three files together")
-    parser.add_argument("--entities", type=int, default=1_000_000)
-    parser.add_argument("--relations", type=int, default=500)
-    parser.add_argument("--fields", type=int, default=10, help="numeric fields; half of the cells are given")
+    sizes = {"triples": 10_000_000, "entities": 1_000_000, "relations": 500, "fields": 10}
+    told = {"triples": "facts in all three files together", "fields": "numeric; half of the cells are given"}
+    for name, size in sizes.items():
+        parser.add_argument(f"--{name}", type=int, default=size, help=told.get(name))
     parser.add_argument("--folder", help="load this folder instead of a generated one")
-    parser.add_argument("--load", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.load:
-        print(json.dumps(measure(Path(arguments.load))))
-    elif arguments.folder:
-        load_in_fresh_process(arguments.folder)
-    else:
-        with tempfile.TemporaryDirectory() as scratch:
-            write_random_graph(
-                Path(scratch), arguments.triples, arguments.entities, arguments.relations, arguments.fields
-            )
-            load_in_fresh_process(scratch)
+    parser.add_argument("--load", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    for name in sizes:
+        if getattr(options, name) < 1:
+            raise UserError(f"--{name}={getattr(options, name)} is out of range: needs an integer >= 1")
+    if options.load:
+        print(json.dumps(measure(options.load)))
+        return 0
+    if options.folder:
+        return load_in_fresh_process(options.folder)
+    with tempfile.TemporaryDirectory() as scratch:
+        write_random_graph(
+            Path(scratch), options.triples, options.entities, options.relations, options.fields
+        )
+        return load_in_fresh_process(scratch)
 
 
-def load_in_fresh_process(folder: str) -> None:
-    """Measures in another process, whose memory holds nothing but the reader's."""
-    command = [sys.executable, "-m", "experiments.benchmark.loading", "--load", folder]
-    subprocess.run(command, check=True)
+def main(arguments: Sequence[str]) -> int:
+    """Generates, loads, prints; returns the exit code."""
+    return run_command(functools.partial(_run, arguments))
+
+
+def load_in_fresh_process(folder: str) -> int:
+    """Measures in another process, whose memory holds nothing but the reader's; its exit code."""
+    command = [sys.executable, "-m", "experiments.benchmark.loading", f"--load={folder}"]
+    return subprocess.run(command, check=False).returncode
 
 
 def measure(folder: Path) -> dict[str, float]:
@@ -100,4 +114,4 @@ def chunk_sizes(total: int) -> list[int]:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))

@@ -8,36 +8,49 @@ spends on programs, counted by JAX itself, and is left out of "load" and "answer
 """
 
 import argparse
+import functools
 import json
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from numcoke_jax.commands import OneLineParser, run_command
+from numcoke_jax.errors import UserError
 
-def main() -> None:
-    """Trains, measures, prints."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+
+def _run(arguments: Sequence[str]) -> int:
+    parser = OneLineParser(
+        prog="python -m experiments.benchmark.prediction",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--entities", type=int, default=1_000)
     parser.add_argument(
         "--queries", type=int, default=10_000, help="random (head, relation), answers: 10 each"
     )
-    parser.add_argument("--workdir", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.workdir:
-        print(json.dumps(measure(Path(arguments.workdir), arguments.queries)))
-        return
+    parser.add_argument("--workdir", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    for name, least in (("entities", 2), ("queries", 1)):
+        if getattr(options, name) < least:
+            raise UserError(f"--{name}={getattr(options, name)} is out of range: needs an integer >= {least}")
+    if options.workdir:
+        print(json.dumps(measure(options.workdir, options.queries)))
+        return 0
     with tempfile.TemporaryDirectory() as scratch:
-        _train(Path(scratch) / "run", arguments.entities)
+        _train(Path(scratch) / "run", options.entities)
         command = [sys.executable, "-m", "experiments.benchmark.prediction", f"--workdir={scratch}/run"]
-        subprocess.run([*command, f"--queries={arguments.queries}"], check=True)
+        return subprocess.run([*command, f"--queries={options.queries}"], check=False).returncode
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Trains, measures, prints; returns the exit code."""
+    return run_command(functools.partial(_run, arguments))
 
 
 def measure(workdir: Path, queries: int) -> dict[str, Any]:
@@ -100,4 +113,4 @@ def _train(workdir: Path, entities: int) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(sys.argv[1:]))
