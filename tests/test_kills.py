@@ -28,12 +28,14 @@ from tests.tiny_runs import (
     write_folder,
 )
 
-STEPS = 120
+STEPS = 180
 KILLS = 20
 EARLY_KILLS = 5  # of them: at any moment since the start, the imports and the first checkpoint included
 TERMINATIONS = 6
 LONGEST_START = 600.0  # seconds; far more than a start takes on a busy machine
-LATEST_KILL = 0.6  # seconds after the training has begun to save
+LATEST_EARLY_STOP = 4.0  # seconds after the start
+MOST_STEPS = 5  # between two stops, so that a fast machine does not end the training before the last one
+LONGEST_SAVE = 0.05  # seconds; stops spread over such a time hit different moments of a save
 
 
 def config_with_a_save_every_step(data: Path) -> ConfigDict:
@@ -68,13 +70,26 @@ def whole_checkpoints(workdir: Path) -> list[Name]:
     return sorted(name for text in names if (name := Name.parse(text)))
 
 
-def wait_for_a_new_checkpoint(process: subprocess.Popen[str], workdir: Path) -> None:
-    before, began = whole_checkpoints(workdir)[-1:], time.monotonic()
-    while whole_checkpoints(workdir)[-1:] == before and process.poll() is None:
-        if time.monotonic() - began > LONGEST_START:
-            process.kill()
-            pytest.fail(f"no checkpoint after {LONGEST_START:g} s: {process.communicate()}")
+def newest_step(workdir: Path) -> int:
+    return max((name.step for name in whole_checkpoints(workdir)), default=0)
+
+
+def wait_for_steps(process: subprocess.Popen[str], workdir: Path, count: int, seconds: float) -> bool:
+    """Wait until `count` more steps are saved; False if the time or the process ended before."""
+    wanted, began = newest_step(workdir) + count, time.monotonic()
+    while newest_step(workdir) < wanted:
+        if process.poll() is not None or time.monotonic() - began > seconds:
+            return False
         time.sleep(0.002)
+    return True
+
+
+def wait_for_a_save(process: subprocess.Popen[str], workdir: Path, moments: random.Random) -> None:
+    """Until one of the next steps is saved, and then into a save or between two."""
+    if not wait_for_steps(process, workdir, moments.randint(1, MOST_STEPS), LONGEST_START):
+        process.kill()
+        pytest.fail(f"ended or saved nothing for {LONGEST_START:g} s: {process.communicate()}")
+    time.sleep(moments.uniform(0.0, LONGEST_SAVE))
 
 
 def stop_by(number: signal.Signals, process: subprocess.Popen[str]) -> tuple[int, str, str]:
@@ -94,10 +109,9 @@ def test_twenty_kills_lose_nothing(straight: Straight, tmp_path: Path) -> None:
         known = whole_checkpoints(workdir)[-1:]
         process = start_program(arguments, straight.cache)
         if kill < EARLY_KILLS:
-            time.sleep(moments.uniform(0.0, 4.0))
+            wait_for_steps(process, workdir, MOST_STEPS, moments.uniform(0.0, LATEST_EARLY_STOP))
         else:
-            wait_for_a_new_checkpoint(process, workdir)
-            time.sleep(moments.uniform(0.0, LATEST_KILL))
+            wait_for_a_save(process, workdir, moments)
         code, out, err = stop_by(signal.SIGKILL, process)
         assert code == -signal.SIGKILL, f"the training ended before kill {kill}: make it longer\n{out}{err}"
         assert err == ""
@@ -121,10 +135,9 @@ def test_terminations_at_any_moment_are_answered_by_code_143(straight: Straight,
     for number in range(TERMINATIONS):
         process = start_program(arguments, straight.cache)
         if number % 2:
-            wait_for_a_new_checkpoint(process, workdir)
-            time.sleep(moments.uniform(0.0, LATEST_KILL))
+            wait_for_a_save(process, workdir, moments)
         else:
-            time.sleep(moments.uniform(0.0, 4.0))
+            wait_for_steps(process, workdir, MOST_STEPS, moments.uniform(0.0, LATEST_EARLY_STOP))
         code, out, err = stop_by(signal.SIGTERM, process)
         # Before the program takes the signal, the system ends it: a shell calls that 143 too.
         assert code == 143 or (code == -signal.SIGTERM and "facts" not in out)
@@ -143,7 +156,7 @@ def test_two_programs_in_one_workdir(straight: Straight, tmp_path: Path) -> None
     workdir = tmp_path / "run"
     arguments = flags_of(straight.config, workdir)
     first = start_program(arguments, straight.cache)
-    wait_for_a_new_checkpoint(first, workdir)
+    assert wait_for_steps(first, workdir, 1, LONGEST_START)
     second = run_program(arguments, straight.cache)
     assert first.poll() is None, "the training ended too soon: make it longer"
     assert second.returncode == 2
