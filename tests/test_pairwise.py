@@ -101,6 +101,17 @@ def test_blocks_of_any_size_equal_the_fused_form_of_other_platforms(
         np.testing.assert_allclose(of_blocks, of_fused, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("pairs", [1, 24, 30, 42], ids="{} pairs a tile".format)
+def test_tiles_of_any_size_equal_the_loops(pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seven entities of 2 x 3 sums: a tile each, tiles that leave a rest, two tiles, one."""
+    monkeypatch.setattr(pairwise, "TILE_PAIRS", pairs)
+    arrays = rows((2, 3, 7, 11))
+    counts = {1: 7, 24: 2, 30: 2, 42: 1}
+    assert pairwise._tile_count(*arrays[:2]) == counts[pairs]
+    jax.clear_caches()  # a constant of the module is no part of what compiled functions are found by
+    assert_equals_the_loops(*arrays)
+
+
 def temporary_bytes(distance: Callable, slots: int, heads: int, entities: int, dim: int) -> int:
     """Of a compiled forward and backward pass, on top of its arguments and results."""
 
