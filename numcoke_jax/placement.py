@@ -71,9 +71,12 @@ class Placement:
         """The batch of a step on the devices; this process makes the queries of its own devices alone."""
         size = batches.relations_per_step, batches.heads_per_relation
         share = own_part(self.sharding(None, "data"), size, axis=1)
-        batch = batches.batch(step, heads=share)
+        return self.place(batches.batch(step, heads=share), share, size[1])
+
+    def place(self, batch: Batch, share: slice, heads: int) -> Batch:
+        """A batch on the devices; this process has made the part `share` of H = `heads` queries a slot."""
         queries = functools.partial(
-            _put, sharding=self.sharding(None, "data"), axis=1, share=share, size=size[1]
+            _put, sharding=self.sharding(None, "data"), axis=1, share=share, size=heads
         )
         # Sampled entities need not be a multiple of the devices: the pairs are cut over their queries alone.
         entity = "entity" if batch.entities is None else None

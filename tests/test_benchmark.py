@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.benchmark import evaluation, loading, naive, peers, prediction, scaling
+from experiments.benchmark import evaluation, loading, naive, peers, prediction, scaling, step
 from experiments.benchmark.problem import RELATIONS, Sizes, config_of, random_batch, random_literals
 from numcoke_jax import prng
 from numcoke_jax.losses.objective import create_objective
@@ -64,6 +64,12 @@ def test_the_per_query_formulation_has_the_logits_and_the_loss_of_the_package() 
             ["--vary=dim,queries", "--values=3"],
             "--values is for one size, but --vary=dim,queries",
         ),
+        (step.main, ["--mesh-entity=0"], "--mesh-entity=0 is out of range: needs an integer >= 1"),
+        (
+            step.main,
+            ["--mesh-data=64", "--mesh-entity=2"],
+            "mesh.data=64 times mesh.entity=2 needs 128 devices",
+        ),
         (prediction.main, ["--queries=0"], "--queries=0 is out of range: needs an integer >= 1"),
         (loading.main, ["--triples=0"], "--triples=0 is out of range: needs an integer >= 1"),
         (loading.main, ["--what"], "unrecognized arguments: --what"),
@@ -78,6 +84,14 @@ def test_wrong_arguments_are_one_line(
     assert callable(main) and main(arguments) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"error: {text}") and error.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_devices_share_the_state_of_a_step() -> None:
+    """Of 8 entities with 8 numbers each and their moments, half is on one of two devices."""
+    sizes = {"entities": 8, "fields": 2, "dim": 8, "queries": 4, "relations": 2}
+    whole, half = (scaling.run_step(sizes | {"mesh-entity": count}, 1) for count in (1, 2))
+    assert whole["state_bytes"] - half["state_bytes"] == 3 * 4 * 8 * 8 // 2
 
 
 def test_a_peer_that_ends_is_told_with_its_last_line(tmp_path: Path) -> None:

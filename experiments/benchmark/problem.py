@@ -2,7 +2,6 @@
 
 import argparse
 import dataclasses
-import functools
 from typing import Any
 
 import jax
@@ -15,21 +14,26 @@ from numcoke_jax.batches import Batch
 from numcoke_jax.candidates import entities_per_step, own_tail_limit, step_entities
 from numcoke_jax.config import default_config
 from numcoke_jax.errors import UserError
-from numcoke_jax.losses.objective import create_objective
-from numcoke_jax.models import GraphSizes, create_model
+from numcoke_jax.models import GraphSizes
 from numcoke_jax.models.numeric_embedding import Literals
-from numcoke_jax.optimizer import create_optimizer
+from numcoke_jax.placement import check_sizes
 from numcoke_jax.presets import apply_preset
-from numcoke_jax.step import TrainState, create_state, train_step
+from numcoke_jax.programs import programs_for
+from numcoke_jax.step import TrainState
 
 RELATIONS = 8
 DEFAULTS = {"entities": 300, "fields": 20, "dim": 200, "queries": 256, "relations": 4}
+MESH = ("mesh_data", "mesh_entity")
 TAIL_SHARE = 0.2  # of all entities that are tails of a query where all are scored
 
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """N, M, d (= a), queries a step, relation slots they share, and sampled candidates (0: all entities)."""
+    """What a step has to do, and on how many devices.
+
+    N, M, d (= a), queries a step, relation slots they share, sampled candidates (0: all entities); devices
+    that share the queries, devices that share the entities.
+    """
 
     entities: int
     fields: int
@@ -37,6 +41,8 @@ class Sizes:
     queries: int
     relations: int
     candidates: int = 0
+    mesh_data: int = 1
+    mesh_entity: int = 1
 
     @property
     def columns(self) -> int:
@@ -54,16 +60,24 @@ def add_sizes(parser: argparse.ArgumentParser, **defaults: int) -> None:
     parser.add_argument("--candidates", type=int, default=0, help="train.candidates; 0 scores all entities")
 
 
+def add_mesh(parser: argparse.ArgumentParser) -> None:
+    """The arguments --mesh-data and --mesh-entity, which `sizes_of` reads too."""
+    parser.add_argument("--mesh-data", type=int, default=1, help="mesh.data: devices that share the queries")
+    parser.add_argument("--mesh-entity", type=int, default=1, help="mesh.entity: that share the entities")
+
+
 def sizes_of(options: argparse.Namespace) -> Sizes:
     """The sizes that were asked for; raises UserError for those that cannot be."""
-    for name in DEFAULTS:
-        if getattr(options, name) < 1:
-            raise UserError(f"--{name}={getattr(options, name)} is out of range: needs an integer >= 1")
+    mesh = {name: value for name, value in vars(options).items() if name in MESH}
+    for name, value in ({name: getattr(options, name) for name in DEFAULTS} | mesh).items():
+        if value < 1:
+            flag = name.replace("_", "-")
+            raise UserError(f"--{flag}={value} is out of range: needs an integer >= 1")
     if options.candidates < 0:
         raise UserError(f"--candidates={options.candidates} is out of range: needs an integer >= 0")
     if options.queries % options.relations:
         raise UserError(f"--queries={options.queries} must be a multiple of --relations={options.relations}")
-    sizes = Sizes(**{name: getattr(options, name) for name in (*DEFAULTS, "candidates")})
+    sizes = Sizes(**{name: getattr(options, name) for name in (*DEFAULTS, "candidates")}, **mesh)
     if sizes.candidates:
         sizes.columns  # noqa: B018  (raises where there are too few entities)
     return sizes
@@ -74,6 +88,7 @@ def config_of(sizes: Sizes, preset: str) -> ConfigDict:
     config = default_config()
     apply_preset(config, preset)
     config.model.dim = config.model.attribute_dim = sizes.dim
+    config.mesh.data, config.mesh.entity = sizes.mesh_data, sizes.mesh_entity
     return config
 
 
@@ -128,23 +143,18 @@ class Step:
     """
 
     def __init__(self, sizes: Sizes, preset: str) -> None:
-        config = config_of(sizes, preset)
-        of_graph = GraphSizes(sizes.entities, RELATIONS, sizes.fields)
-        of_step = dataclasses.replace(of_graph, entities=sizes.columns)
-        optimizer, objective = create_optimizer(config.train, 1), create_objective(config)
-        step_model = create_model(config, of_step)
-        self.literals, self.batch = random_literals(sizes), random_batch(sizes, seed=1)
-
-        def step(state: TrainState, batch: Batch, literals: Literals) -> tuple[TrainState, jax.Array]:
-            return train_step(
-                state, batch, literals, model=step_model, optimizer=optimizer, objective=objective
-            )
-
-        new_state = functools.partial(create_state, create_model(config, of_graph), optimizer)
-        self.state = jax.jit(new_state)(self.literals, key=prng.base_key(0))
-        self.compiled: Any = (
-            jax.jit(step, donate_argnums=0).lower(self.state, self.batch, self.literals).compile()
+        config, heads = config_of(sizes, preset), sizes.queries // sizes.relations
+        programs = programs_for(
+            config,
+            GraphSizes(sizes.entities, RELATIONS, sizes.fields),
+            1,
+            entities_per_step=sizes.columns,
         )
+        check_sizes(programs.placement, entities=sizes.entities, heads=heads)
+        self.literals = programs.placement.literals(random_literals(sizes))
+        self.batch = programs.placement.place(random_batch(sizes, seed=1), slice(0, heads), heads)
+        self.state: TrainState = programs.create_state(self.literals, key=prng.base_key(0))
+        self.compiled: Any = programs.step.lower(self.state, self.batch, self.literals).compile()
 
     def __call__(self) -> jax.Array:
         """One step; its loss, which is there when the step is done."""
@@ -155,3 +165,8 @@ class Step:
     def temporary_bytes(self) -> int | None:
         """Of the compiled step, on top of its arguments and results; None if not known."""
         return getattr(self.compiled.memory_analysis(), "temp_size_in_bytes", None)
+
+    def state_bytes(self) -> int:
+        """Of parameters and optimiser's moments on one device."""
+        arrays = jax.tree.leaves((self.state.params, self.state.opt_state))
+        return sum(array.addressable_shards[0].data.nbytes for array in arrays)

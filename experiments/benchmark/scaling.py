@@ -1,17 +1,20 @@
-"""How time and memory of a training step grow with entities, fields, dimensions, queries, candidates.
+"""How time and memory of a training step grow with its sizes and the devices that share it.
 
-    python -m experiments.benchmark.scaling [--vary=entities,fields,dim,queries,candidates] [--json=FILE]
+    python -m experiments.benchmark.scaling [--vary=entities,fields,...] [--json=FILE]
     python -m experiments.benchmark.scaling --vary=entities --values=4000,64000 --rounds=3
 
 One size changes at a time, the others stay.  Every size runs `experiments.benchmark.step` in a process of its
 own, whose peak memory is its own, --rounds times in turn with the others; the round with the fastest step
 counts.  Growth is a step's time a unit of the size over that of the first value: 1 is linear.  For candidates
-the graph grows and 2,048 candidates stay, so it is the step's time itself over the first: 1 is constant.
+the graph grows and 2,048 candidates stay, so it is the step's time itself over the first: 1 is constant.  For
+devices, which share the entities, it is that too: 1 / devices would be ideal.  Without so many devices the
+CPU's cores are cut into pretended ones, which show the memory of each and the price of talking, no gain.
 """
 
 import argparse
 import functools
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -32,18 +35,21 @@ VALUES = {
     "dim": (50, 100, 200, 400),
     "queries": (64, 256, 1024),
     "candidates": (100_000, 1_000_000),
+    "devices": (1, 2, 4, 8),
 }
+WHOLE = ("candidates", "devices")  # growth is not a unit
 FIXED = {
     "candidates": {"dim": 64, "candidates": 2048},
     "fields": {"entities": 1000},
     "dim": {"entities": 1000},
+    "devices": {"entities": 4000},
 }
+VARIED = {"candidates": "entities", "devices": "mesh-entity"}  # where the argument has another name
 
 
 def step_arguments(vary: str, value: int) -> dict[str, int]:
     """The sizes of one row."""
-    changed = "entities" if vary == "candidates" else vary
-    return DEFAULTS | FIXED.get(vary, {}) | {changed: value}
+    return DEFAULTS | FIXED.get(vary, {}) | {VARIED.get(vary, vary): value}
 
 
 def run_step(sizes: dict[str, int], repeats: int) -> dict[str, Any]:
@@ -52,7 +58,9 @@ def run_step(sizes: dict[str, int], repeats: int) -> dict[str, Any]:
         file = Path(folder) / "step.json"
         arguments = [f"--{name}={value}" for name, value in sizes.items()]
         command = [sys.executable, "-m", "experiments.benchmark.step", *arguments, f"--repeats={repeats}"]
-        done = subprocess.run([*command, f"--json={file}"], capture_output=True, text=True)
+        devices = f"--xla_force_host_platform_device_count={sizes.get('mesh-entity', 1)}"  # of CPUs alone
+        environment = os.environ | {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {devices}".strip()}
+        done = subprocess.run([*command, f"--json={file}"], capture_output=True, text=True, env=environment)
         if done.returncode:
             lines = done.stderr.strip().splitlines() or [f"ended with code {done.returncode}"]
             raise UserError(f"{' '.join(command[1:])}: {lines[-1]}")
@@ -69,7 +77,7 @@ def measure(vary: str, values: tuple[int, ...], *, rounds: int, repeats: int) ->
                 best[value] = figures
     rows = []
     for value in values:
-        units = 1.0 if vary == "candidates" else value / values[0]
+        units = 1.0 if vary in WHOLE else value / values[0]
         growth = {
             f"growth{kind}": best[value][f"step{kind}_ms"] / best[values[0]][f"step{kind}_ms"] / units
             for kind in ("", "_best", "_cpu")
@@ -81,16 +89,19 @@ def measure(vary: str, values: tuple[int, ...], *, rounds: int, repeats: int) ->
 def show(vary: str, rows: list[dict[str, Any]]) -> None:
     """The table of one size."""
     fixed = ", ".join(f"{key} {value}" for key, value in step_arguments(vary, 0).items() if value)
-    table = Table(vary, "step", "CPU time", "growth", "pairwise", "peak memory", "temporaries", title=fixed)
+    columns = "step\nms", "CPU\nms", "growth", "pairwise\nms", "peak\nGiB", "temp.\nMiB", "state\nMiB"
+    table = Table(vary, *columns, title=fixed, caption="temp. and state: of one device")
     for row in rows:
+        temporary = row["compiled_temp_bytes"]
         table.add_row(
             f"{row['value']:,}",
-            f"{row['step_ms']:.1f} ms",
-            f"{row['step_cpu_ms']:.1f} ms",
+            f"{row['step_ms']:.1f}",
+            f"{row['step_cpu_ms']:.1f}",
             f"{row['growth_best']:.2f}",
-            f"{row['pairwise_ms']:.1f} ms",
-            f"{row['peak_rss_gib']:.2f} GiB",
-            "" if row["compiled_temp_bytes"] is None else f"{row['compiled_temp_bytes'] / 2**20:.0f} MiB",
+            f"{row['pairwise_ms']:.1f}",
+            f"{row['peak_rss_gib']:.2f}",
+            "" if temporary is None else f"{temporary / 2**20:.0f}",
+            f"{row['state_bytes'] / 2**20:.1f}",
         )
     rich.console.Console().print(table)
 

@@ -3,11 +3,13 @@
     python -m experiments.benchmark.step --entities=300 --fields=20 --dim=200 --queries=256 [--json=FILE]
     python -m experiments.benchmark.step --entities=1000000 --dim=64 --candidates=2048
     python -m experiments.benchmark.step --naive          also the per-query formulation (slow)
+    XLA_FLAGS=--xla_force_host_platform_device_count=8 python -m experiments.benchmark.step --mesh-entity=8
 
 The step is NumCoKE with the settings of a preset, on random numbers.  All times are measured in turn, so that
 a machine that slows down slows all of them; step_ms and pairwise_ms are medians of --repeats after a warm-up,
 the keys with "best" the fastest call, those with "cpu" the least processor time of all threads.  The pairwise
-pass is the translation distance and the order term of the same sizes, forward and backward: a step's floor.
+pass is the translation distance and the order term of the same sizes, forward and backward, on one device: a
+step's floor.
 """
 
 import argparse
@@ -25,7 +27,7 @@ from jaxtyping import Array
 from rich.table import Table
 
 from experiments.benchmark.naive import NaiveStep
-from experiments.benchmark.problem import Sizes, Step, add_sizes, sizes_of
+from experiments.benchmark.problem import Sizes, Step, add_mesh, add_sizes, sizes_of
 from experiments.benchmark.timing import interleaved, process_figures, rates
 from numcoke_jax.commands import OneLineParser, run_command
 from numcoke_jax.errors import UserError
@@ -54,6 +56,7 @@ def measure(sizes: Sizes, *, repeats: int, preset: str, naive: bool) -> dict[str
         **figures,
         **(process or process_figures()),
         "compiled_temp_bytes": step.temporary_bytes(),
+        "state_bytes": step.state_bytes(),
         "compile_seconds": compile_seconds,
         **rates(step.compiled, timings["step"].median / 1e3),
         "preset": preset,
@@ -114,6 +117,7 @@ def show(figures: dict[str, Any]) -> None:
     ):
         if key in figures:
             table.add_row(label, f"{100 * figures[key]:.1f} %")
+    table.add_row("parameters and moments a device", f"{figures['state_bytes'] / 2**20:.1f} MiB")
     table.add_row("device", figures["device"])
     rich.console.Console().print(table)
 
@@ -125,6 +129,7 @@ def _run(arguments: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_sizes(parser)
+    add_mesh(parser)
     parser.add_argument("--repeats", type=int, default=10, help="measured steps")
     parser.add_argument("--preset", default="paper", help=f"one of {', '.join(PRESETS)}")
     parser.add_argument("--naive", action="store_true", help="time the per-query formulation too")
