@@ -35,6 +35,7 @@ def model_config() -> ConfigDict:
     model.name = "numcoke"  # or to compare with it: one of docs/models.md, which says what each looks at
     model.dim = 100  # d, size of entity and relation embeddings
     model.attribute_dim = 100  # a, size of attribute embeddings; a multiple of attention.heads
+    model.products = "float32"  # operands of numcoke's matrix products; "bfloat16" rounds (ops/products.py)
     model.attributes = "none"  # "concat": models that know no values get them joined to the entity vectors
     model.value_encoding = "dice"  # nrn's fixed function of a value: "dice" or "sinusoidal"
     return model

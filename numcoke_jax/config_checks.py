@@ -132,6 +132,7 @@ RULES: dict[str, Rule] = {
     "model.name": _choice(*MODEL_NAMES),
     "model.dim": _integer(1, 4096),
     "model.attribute_dim": _integer(1, 4096),
+    "model.products": _choice("float32", "bfloat16"),
     "model.attributes": _choice("none", "concat"),
     "model.value_encoding": _choice("dice", "sinusoidal"),
     "data.path": _TEXT,

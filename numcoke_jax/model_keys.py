@@ -17,6 +17,7 @@ MODEL_KEYS: Mapping[str, tuple[str, ...]] = {
     "numcoke": (
         "model.dim",
         "model.attribute_dim",
+        "model.products",
         "numeric.",
         "experts.",
         "attention.",

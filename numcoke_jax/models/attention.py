@@ -10,10 +10,14 @@ matrix products over [N, M, Q] coefficients and [M, Q, a] bases; no [S, N, M, a]
 operator, a hidden layer over [p; o], has no such form and runs over one field at a time.
 """
 
+import functools
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+
+from numcoke_jax.ops import products
 
 LINEAR_OPERATORS = ("product", "difference", "concatenation")
 OPERATORS = (*LINEAR_OPERATORS, "mlp")
@@ -29,6 +33,8 @@ class PerceptualAttention(nn.Module):
       use_query: False sets both weights to 0, the paper's ablation of knowledge-aware attention.
       operators: a non-empty subset of `OPERATORS`.
       hidden: width of the "mlp" operator's hidden layer.
+      products: operands of the products that sum over a vector's entries (`ops/products.py`).  In float32
+        stay those of single entries, and those over the Q parts of a value alone.
     """
 
     heads: int
@@ -36,6 +42,7 @@ class PerceptualAttention(nn.Module):
     use_query: bool = True
     operators: tuple[str, ...] = LINEAR_OPERATORS
     hidden: int = 64
+    products: str = "float32"
 
     @nn.compact
     def __call__(
@@ -57,8 +64,9 @@ class PerceptualAttention(nn.Module):
         self, entities: Float[Array, "S N d"], relations: Float[Array, "S d"], size: int
     ) -> Float[Array, "S N a"]:
         """p, the joint projection of entity and relation into the attributes' space."""
-        from_entity = nn.tanh(nn.Dense(size, name="entity_projection")(entities))
-        from_relation = nn.tanh(nn.Dense(size, name="relation_projection")(relations))[:, None, :]
+        dense = functools.partial(nn.Dense, size, dot_general=products.dot_general(self.products))
+        from_entity = nn.tanh(dense(name="entity_projection")(entities))
+        from_relation = nn.tanh(dense(name="relation_projection")(relations))[:, None, :]
         if not self.use_query:
             return jnp.zeros_like(from_entity)
         return (1.0 - self.relation_weight) * from_entity + self.relation_weight * from_relation
@@ -67,13 +75,15 @@ class PerceptualAttention(nn.Module):
         self, query: Float[Array, "S N a"], coefficients: Float[Array, "N M Q"], basis: Float[Array, "M Q a"]
     ) -> Float[Array, "S N L M"]:
         """sum_j w_j . phi_j(p, o) over the linear operators, before the LeakyReLU."""
+        einsum = functools.partial(products.einsum, self.products)
         fields, parts, size = basis.shape
         weight = nn.initializers.xavier_normal()
         of_parts: Array | float = 0.0  # w . phi(p, T_mq), the share of each part q of the basis
         if "product" in self.operators:  # w . (p * o)
             product = self.param("product", weight, (self.heads, size))
             keys = jnp.einsum("la,mqa->qlma", product, basis).reshape(-1, size)
-            of_parts = (query @ keys.T).reshape(*query.shape[:2], parts, self.heads, fields)
+            of_parts = einsum("sna,ak->snk", query, keys.T)
+            of_parts = of_parts.reshape(*query.shape[:2], parts, self.heads, fields)
         query_weight = jnp.zeros((self.heads, size), query.dtype)
         value_weight = jnp.zeros((self.heads, size), query.dtype)
         if "difference" in self.operators:  # w . (p - o)
@@ -83,8 +93,8 @@ class PerceptualAttention(nn.Module):
             concatenation = self.param("concatenation", weight, (self.heads, 2 * size))
             query_weight = query_weight + concatenation[:, :size]
             value_weight = value_weight + concatenation[:, size:]
-        of_parts = of_parts + jnp.einsum("la,mqa->qlm", value_weight, basis)
-        scores = jnp.einsum("sna,la->snl", query, query_weight)[..., None]
+        of_parts = of_parts + einsum("la,mqa->qlm", value_weight, basis)
+        scores = einsum("sna,la->snl", query, query_weight)[..., None]
         # Added up one by one: XLA's reduction over an axis of 3 takes as long as the matrix product.
         for part in range(parts):
             scores = scores + of_parts[..., part, :, :] * coefficients[:, None, :, part]
@@ -94,15 +104,17 @@ class PerceptualAttention(nn.Module):
         self, query: Float[Array, "S N a"], coefficients: Float[Array, "N M Q"], basis: Float[Array, "M Q a"]
     ) -> Float[Array, "S N L M"]:
         """w . relu(W_p p + W_o o + b), a field at a time: [S, N, hidden] is the largest tensor."""
-        of_query = nn.Dense(self.hidden, name="mlp_query")(query)
+        einsum = functools.partial(products.einsum, self.products)
+        dot_general = products.dot_general(self.products)
+        of_query = nn.Dense(self.hidden, dot_general=dot_general, name="mlp_query")(query)
         into_hidden = self.param("mlp_value", nn.initializers.xavier_normal(), (basis.shape[-1], self.hidden))
         output = self.param("mlp_output", nn.initializers.xavier_normal(), (self.hidden, self.heads))
 
         @jax.checkpoint
         def scores_of_field(field: tuple[Array, Array]) -> Float[Array, "S N L"]:
             field_coefficients, field_basis = field
-            of_value = field_coefficients @ (field_basis @ into_hidden)
-            return nn.relu(of_query + of_value) @ output
+            of_value = field_coefficients @ einsum("qa,ah->qh", field_basis, into_hidden)
+            return einsum("snh,hl->snl", nn.relu(of_query + of_value), output)
 
         return jnp.moveaxis(jax.lax.map(scores_of_field, (jnp.moveaxis(coefficients, 1, 0), basis)), 0, -1)
 
@@ -113,12 +125,13 @@ class PerceptualAttention(nn.Module):
         basis: Float[Array, "M Q a"],
     ) -> Float[Array, "S N a"]:
         """o(l) = sum_mq (a_m c_mq) (W_agg(l) T_mq), heads concatenated."""
+        einsum = functools.partial(products.einsum, self.products)
         parts, size = basis.shape[1:]
         matrices = nn.initializers.xavier_normal(batch_axis=(0,))
         kernel = self.param("aggregation", matrices, (self.heads, size // self.heads, size))  # W_agg
-        values = jnp.einsum("lba,mqa->lqmb", kernel, basis).reshape(self.heads, -1, size // self.heads)
+        values = einsum("lba,mqa->lqmb", kernel, basis).reshape(self.heads, -1, size // self.heads)
         outputs = []
         for head in range(self.heads):  # a plain matrix product each: batched ones move their operands around
             shares = [weights[:, :, head] * coefficients[..., part] for part in range(parts)]
-            outputs.append(jnp.concatenate(shares, axis=-1) @ values[head])
+            outputs.append(einsum("snk,kb->snb", jnp.concatenate(shares, axis=-1), values[head]))
         return jnp.concatenate(outputs, axis=-1)

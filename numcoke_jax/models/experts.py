@@ -13,6 +13,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from numcoke_jax.ops import products
+
 # Below about -88 the sigmoid is 0 in float32, and 0 / 0 no number.  At this bound the gate has long chosen
 # one expert: logits 1e-4 apart have the odds exp(100).
 SMALLEST_TEMPERATURE = 1e-6
@@ -27,12 +29,15 @@ class MixtureOfExperts(nn.Module):
       hidden: width of each expert's hidden layer; 0 makes an expert linear.
       noise: draw psi in training, from the stream "gating_noise"; one draw a (relation slot, entity,
         expert) a step, shared by the slot's queries.
+      products: operands of the experts' products (`ops/products.py`).  The gate's stay in float32: the
+        temperature magnifies whatever its logits are off by, and its weights have to sum to 1.
     """
 
     num_relations: int
     count: int = 3
     hidden: int = 0
     noise: bool = True
+    products: str = "float32"
 
     @nn.compact
     def __call__(
@@ -51,11 +56,11 @@ class MixtureOfExperts(nn.Module):
         inner = self.hidden or size
         kernel = self.param("kernel", matrices, (self.count, size, inner))
         bias = self.param("bias", zeros, (self.count, inner))
-        outputs = jnp.einsum("nd,kde->nke", features, kernel) + bias
+        outputs = products.einsum(self.products, "nd,kde->nke", features, kernel) + bias
         if self.hidden:
             kernel = self.param("output_kernel", matrices, (self.count, inner, size))
             bias = self.param("output_bias", zeros, (self.count, size))
-            outputs = jnp.einsum("nkh,khd->nkd", nn.relu(outputs), kernel) + bias
+            outputs = products.einsum(self.products, "nkh,khd->nkd", nn.relu(outputs), kernel) + bias
         return features[:, None, :] + outputs
 
     def gate(

@@ -7,17 +7,27 @@ that, as RAKGE and LiteralE do; kind "paper" is the printed line to the letter.
     paper:  e_att = sigmoid(W_ge e + W_ga o) + b
 """
 
+import functools
+
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+
+from numcoke_jax.ops import products
 
 KINDS = ("gate", "paper")
 
 
 class KnowledgeFusion(nn.Module):
-    """e_att [..., d] from entities [..., d] and attributes [..., a]; `kind` is one of `KINDS`."""
+    """e_att [..., d] from entities [..., d] and attributes [..., a].
+
+    Attributes:
+      kind: one of `KINDS`.
+      products: operands of the products (`ops/products.py`).
+    """
 
     kind: str = "gate"
+    products: str = "float32"
 
     @nn.compact
     def __call__(
@@ -25,10 +35,11 @@ class KnowledgeFusion(nn.Module):
     ) -> Float[Array, "*batch d"]:
         size = entities.shape[-1]
         bias = self.param("bias", nn.initializers.zeros_init(), (size,))
-        logits = nn.Dense(size, use_bias=False, name="entity_gate")(entities)
-        logits = logits + nn.Dense(size, use_bias=False, name="attribute_gate")(attributes)
+        dense = functools.partial(nn.Dense, size, dot_general=products.dot_general(self.products))
+        logits = dense(use_bias=False, name="entity_gate")(entities)
+        logits = logits + dense(use_bias=False, name="attribute_gate")(attributes)
         if self.kind == "paper":
             return nn.sigmoid(logits) + bias
         gate = nn.sigmoid(logits + bias)
-        joint = nn.tanh(nn.Dense(size, name="joint")(jnp.concatenate([entities, attributes], axis=-1)))
+        joint = nn.tanh(dense(name="joint")(jnp.concatenate([entities, attributes], axis=-1)))
         return (1.0 - gate) * entities + gate * joint

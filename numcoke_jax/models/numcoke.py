@@ -104,7 +104,7 @@ class NumCoKE(nn.Module):
 
 def from_config(config: ConfigDict, sizes: GraphSizes) -> NumCoKE:
     """The model that `config` describes for a graph of the given sizes."""
-    score = dict(config.score)
+    score, rounding = dict(config.score), {"products": config.model.products}
     compare_values = score.pop("numeric_order") and sizes.fields > 0
     return NumCoKE(
         sizes=sizes,
@@ -112,10 +112,12 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> NumCoKE:
         numeric=NumericValueEmbedding(
             num_fields=sizes.fields, attribute_dim=config.model.attribute_dim, **config.numeric
         ),
-        experts=MixtureOfExperts(num_relations=sizes.relations, **config.experts),
-        attention=PerceptualAttention(**config.attention),
-        fusion=KnowledgeFusion(**config.fusion),
-        score_term=TranslationOrderScore(num_relations=sizes.relations, dim=config.model.dim, **score),
+        experts=MixtureOfExperts(num_relations=sizes.relations, **config.experts, **rounding),
+        attention=PerceptualAttention(**config.attention, **rounding),
+        fusion=KnowledgeFusion(**config.fusion, **rounding),
+        score_term=TranslationOrderScore(
+            num_relations=sizes.relations, dim=config.model.dim, **score, **rounding
+        ),
         numeric_order=NumericOrder(num_relations=sizes.relations) if compare_values else None,
         entity_dropout=config.train.entity_dropout,
     )

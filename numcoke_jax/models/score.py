@@ -15,7 +15,7 @@ from flax import struct
 from jaxtyping import Array, Float, Int
 
 from numcoke_jax.models.numeric_order import RelationPositions
-from numcoke_jax.ops import pairwise
+from numcoke_jax.ops import pairwise, products
 
 ORDERS = ("reward", "penalty", "none")
 
@@ -47,6 +47,7 @@ class TranslationOrderScore(nn.Module):
       order_weight: Delta.
       dropout: share of the entries of the translation's head and tail vectors dropped in training, each
         with its own mask, as RAKGE drops them; the tails' mask is shared by the queries of a slot.
+      products: operands of the product with W_r (`ops/products.py`).
     """
 
     num_relations: int
@@ -56,6 +57,7 @@ class TranslationOrderScore(nn.Module):
     order: str = "reward"
     order_weight: float = 0.1
     dropout: float = 0.7
+    products: str = "float32"
 
     def setup(self) -> None:
         if self.order != "none":
@@ -71,7 +73,8 @@ class TranslationOrderScore(nn.Module):
         """W_r e_att, or None without an order term."""
         if self.order == "none":
             return None
-        return jnp.einsum("snd,sed->sne", entities, self.order_projection[relation_ids])
+        matrices = self.order_projection[relation_ids]
+        return products.einsum(self.products, "snd,sed->sne", entities, matrices)
 
     def __call__(
         self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool
