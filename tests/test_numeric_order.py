@@ -107,6 +107,19 @@ def test_at_the_start_no_field_and_no_direction_is_preferred() -> None:
     np.testing.assert_allclose(gradient, [[[19.69893, -6.56631], [-19.69893, 6.56631]]], rtol=1e-5)
 
 
+def test_accelerators_are_asked_for_all_digits_of_positions() -> None:
+    """The program that a TPU would get, forward and backward: by itself it rounds operands to bfloat16."""
+
+    def total(weights: dict) -> jax.Array:
+        found = examples.apply(MODULE, weights, features(), examples.literals(), RELATIONS)
+        return jnp.sin(found.position + found.certainty).sum()
+
+    lowered = jax.jit(jax.grad(total)).trace(parameters()).lower(lowering_platforms=("tpu",))
+    products = [line for line in lowered.as_text().splitlines() if "stablehlo.dot_general" in line]
+    assert len(products) >= 3
+    assert all("precision = [HIGHEST, HIGHEST]" in line for line in products)
+
+
 def test_logits_by_hand() -> None:
     """Choices (ln 3 upwards in field 0, else 0) of two fields: (3, 1, 1, 1) / 6, so a = (1/3, 0).
 

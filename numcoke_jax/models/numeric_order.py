@@ -16,11 +16,13 @@ a_rm.  All a_rm are 0 at the start, so that neither direction and no field is pr
 share a sum of 1 the fields compete, and R x M numbers name the field that each relation compares.
 """
 
+import functools
 from typing import Any
 
 import flax.linen as nn
 import jax.numpy as jnp
 from flax import struct
+from jax import lax
 from jaxtyping import Array, Float, Int
 
 from numcoke_jax.models.numeric_embedding import Literals
@@ -29,6 +31,8 @@ UP, DOWN = 0, 1  # index of a direction in w_r
 INITIAL_SLOPE = 10.0  # of the tanh: positions 1/10 apart are told apart at the start
 LARGEST_LOG_SLOPE = 30.0  # an infinite slope times equal positions would be no number; this one is a step
 INITIAL_CERTAINTY = 0.5  # of a missing value
+# TPUs and tensor cores would round positions to 8 or 11 binary digits: close values would become ties.
+PRECISION = lax.Precision.HIGHEST
 
 
 @struct.dataclass
@@ -59,16 +63,20 @@ class NumericOrder(nn.Module):
         if literals.positions is None:
             raise ValueError("the numeric order term needs literals.positions: the values' quantiles")
         per_relation = (self.num_relations,)
-        missing_position = nn.sigmoid(nn.Dense(literals.values.shape[1], name="missing_position")(features))
+        fields = literals.values.shape[1]
+        missing_position = nn.sigmoid(
+            nn.Dense(fields, precision=PRECISION, name="missing_position")(features)
+        )
         positions = jnp.where(literals.observed, literals.positions, missing_position)
         log_slope = self.param("log_slope", nn.initializers.constant(jnp.log(INITIAL_SLOPE)), per_relation)
         weight = self.param("weight", nn.initializers.ones_init(), per_relation)
         missing_certainty = self.param("missing_certainty", nn.initializers.zeros_init(), per_relation)
-        choices = self.field_choices(literals.values.shape[1])[relations]
-        known = jnp.einsum("sm,nm->sn", choices.sum(axis=1), literals.observed.astype(choices.dtype))
+        choices = self.field_choices(fields)[relations]
+        average = functools.partial(jnp.einsum, "sm,nm->sn", precision=PRECISION)
+        known = average(choices.sum(axis=1), literals.observed.astype(choices.dtype))
         certainty_of_missing = nn.sigmoid(missing_certainty[relations])[:, None]
         return RelationPositions(
-            position=jnp.einsum("sm,nm->sn", choices[:, UP] - choices[:, DOWN], positions),
+            position=average(choices[:, UP] - choices[:, DOWN], positions),
             certainty=known + (1.0 - known) * certainty_of_missing,
             slope=jnp.exp(jnp.minimum(log_slope[relations], LARGEST_LOG_SLOPE)),
             weight=nn.softplus(weight[relations]),
