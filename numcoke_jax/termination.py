@@ -1,10 +1,15 @@
 """SIGTERM, which schedulers send before they kill: the state is saved, the program ends with code 143."""
 
 import contextlib
+import os
 import signal
+import sys
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 EXIT_TERMINATED = 143  # 128 + SIGTERM
+SECONDS_UNTIL_AGAIN = 0.01
 
 
 class Terminated(Exception):
@@ -26,9 +31,20 @@ class Termination:
         except ValueError:  # only the main thread may set handlers
             yield self
             return
+        tell = sys.unraisablehook
+
+        def dropped(what: Any) -> None:
+            # In a destructor or a callback of the garbage collector Python drops every exception.
+            if self.requested and isinstance(what.exc_value, SystemExit):
+                _send_again()
+            else:
+                tell(what)
+
+        sys.unraisablehook = dropped
         try:
             yield self
         finally:
+            sys.unraisablehook = tell
             signal.signal(signal.SIGTERM, before)
 
     @contextlib.contextmanager
@@ -49,3 +65,10 @@ class Termination:
         self.requested = True
         if not self._deferred:
             raise SystemExit(EXIT_TERMINATED)
+
+
+def _send_again() -> None:
+    """Send this process SIGTERM a moment later, when the code that drops exceptions has returned."""
+    timer = threading.Timer(SECONDS_UNTIL_AGAIN, os.kill, (os.getpid(), signal.SIGTERM))
+    timer.daemon = True
+    timer.start()
