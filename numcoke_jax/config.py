@@ -121,7 +121,7 @@ def okcl_config() -> ConfigDict:
     okcl.k = 5  # positives and negatives kept a (head, relation)
     okcl.temperature = 1.0  # tau, > 0
     okcl.sampling = "cosine"  # top-k by cosine to the head, or "random" (ablation of ordinal sampling)
-    okcl.negatives = "given"  # "given": train.negatives, else unlinked entities; "unlinked": always those
+    okcl.negatives = "given"  # train.negatives but the head, else unlinked ones; or always the "unlinked"
     okcl.reduce = "mean"  # the top-k vectors are averaged ("mean") or added up ("sum", as printed)
     okcl.similarity = "distance"  # "distance" (the score's own), "cosine" or "dot" (as printed)
     okcl.num_negative_mixes = 1  # mixes of the negatives, each with its own beta

@@ -30,8 +30,8 @@ def batch() -> Batch:
     """One pair of each sort; entities of a row in brackets are its positives and its given negatives."""
     labels, negatives = np.zeros((S, H, N), bool), np.zeros((S, H, N), bool)
     labels[0, 0, [1, 2, 4, 6]] = True  # no given negatives: the unlinked 3 and 5 are the negatives
-    labels[0, 1, [0]] = True  # one positive, three given negatives
-    negatives[0, 1, [3, 4, 6]] = True
+    labels[0, 1, [0]] = True  # one positive, three given negatives beside its own head
+    negatives[0, 1, [2, 3, 4, 6]] = True
     negatives[0, 2, [1, 2]] = True  # no positive
     labels[0, 3] = True  # every entity is a positive: no negative
     labels[1, 0, [0, 1, 2, 3, 4]] = True  # five positives, its own head among them, one given negative
@@ -39,6 +39,7 @@ def batch() -> Batch:
     labels[1, 1, [1, 2]] = True  # given negatives that contradict nothing, its own head among them
     negatives[1, 1, [0, 5, 6]] = True
     labels[1, 2, [3]] = True
+    negatives[1, 2, [6]] = True  # nothing given but its own head: all others are the negatives
     labels[1, 3, [1, 5]] = True  # padding: masked below, whatever its row says
     return Batch(
         relations=jnp.array([0, 1], jnp.int32),
@@ -100,6 +101,16 @@ def test_sum_and_count_equal_the_loops(switches: dict[str, Any]) -> None:
     expected, pairs = loss_of_loops(settings)
     np.testing.assert_allclose(total, expected, rtol=2e-5)
     assert count == pairs == 5  # of 8 pairs one has no positive, one no negative, one is padding
+
+
+def test_the_head_is_no_negative_of_its_own() -> None:
+    """`train.negatives=reversed` rules (h, r, h) out for every query, and nothing is as near to h as h."""
+    itself = jax.nn.one_hot(batch().heads, N, dtype=bool)
+    without, with_it = (
+        loss(ContrastiveSettings()),
+        loss(ContrastiveSettings(), negatives=batch().negatives | itself),
+    )
+    np.testing.assert_array_equal(with_it, without)
 
 
 def test_the_switches_do_change_the_loss() -> None:
@@ -208,13 +219,13 @@ def test_top_k_is_top_k_of_what_is_left_when_the_others_are_deleted(k: int) -> N
 
 
 def test_gradients_reach_the_chosen_vectors_and_the_head_only() -> None:
-    """Head 3 with positive 0 and the two of its negatives 3, 4, 6 that are closest by cosine (k = 2)."""
+    """Head 3 with positive 0 and the two of its negatives 2, 4, 6 that are closest by cosine (k = 2)."""
     settings = ContrastiveSettings(k=2)
     mask = jnp.zeros((S, H), bool).at[0, 1].set(True)
     gradient = jax.grad(lambda entities: loss(settings, entities, mask=mask)[0])(ENTITIES)
     rows = np.asarray(ENTITIES[0], np.float64)
     cosines = [oracle.cosine(rows[3], row) for row in rows]
-    chosen = sorted([3, 4, 6], key=lambda i: -cosines[i])[:2]
+    chosen = sorted([2, 4, 6], key=lambda i: -cosines[i])[:2]
     touched = np.abs(gradient).max(-1) > 0
     assert touched[0].tolist() == [i in {3, 0, *chosen} for i in range(N)]
     assert not touched[1].any()

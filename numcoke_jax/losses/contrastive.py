@@ -56,9 +56,8 @@ def ordinal_contrastive_loss(
     Args:
       entities: e_att under each relation slot.
       relations: e_r.
-      batch: `labels` are P[h, r].  `negatives` are used where a pair has any, unless `settings.negatives`
-        is "unlinked": then, and for pairs without any, N[h, r] is every entity but the head and its
-        training tails.
+      batch: `labels` are P[h, r].  N[h, r] are its `negatives` but the head, where there are any and
+        `settings.negatives` is not "unlinked"; else every entity but the head and its training tails.
       settings: see `ContrastiveSettings`.
       key: the step's key; the streams "alpha", "beta" and "sampling" are drawn from it.
     """
@@ -157,9 +156,13 @@ def _preferences(
 def _negative_set(
     positives: Bool[Array, "S H N"], given: Bool[Array, "S H N"], heads: Int[Array, "S H"], source: str
 ) -> Bool[Array, "S H N"]:
-    unlinked = ~positives & (jnp.arange(positives.shape[-1]) != heads[..., None])
+    # A strict order rules the head out as its own tail, but nothing is nearer to the head: it would be the
+    # first of every top-k, and its mix the head itself.
+    others = jnp.arange(positives.shape[-1]) != heads[..., None]
+    unlinked = ~positives & others
     if source == "unlinked":
         return unlinked
+    given = given & others
     return jnp.where(given.any(-1, keepdims=True), given, unlinked)
 
 

@@ -47,9 +47,10 @@ def similarity(query: Vector, sample: Vector, kind: str, p: int) -> float:
 
 
 def negative_set(head: int, positives: list[bool], given: list[bool], source: str) -> list[bool]:
-    """N[h, r]: the given negatives, else every entity that is neither the head nor a training tail."""
-    if source == "given" and any(given):
-        return list(given)
+    """N[h, r]: the given negatives but the head, else every entity but the head and its training tails."""
+    others = [negative and i != head for i, negative in enumerate(given)]
+    if source == "given" and any(others):
+        return others
     return [i != head and not positive for i, positive in enumerate(positives)]
 
 
