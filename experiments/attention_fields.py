@@ -23,8 +23,8 @@ from experiments.attention_heatmap import attention_weights, selectivity
 from numcoke_jax.commands import OneLineParser, run_command
 from numcoke_jax.config_checks import printable, shown_path
 from numcoke_jax.console import Console
+from numcoke_jax.data.tables import RELATION_SUFFIX
 from numcoke_jax.errors import UserError
-from numcoke_jax.order_accuracy import RELATION_SUFFIX
 from numcoke_jax.report import write_json_atomically
 from numcoke_jax.trained import load_trained
 

@@ -14,12 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from numcoke_jax.data.tables import RELATION_SUFFIX
 from numcoke_jax.evaluation import Evaluator
 from numcoke_jax.graph import HEAD, RELATION, TAIL, NumericGraph
 from numcoke_jax.literal_scale import LiteralScale
 
 GAP_QUARTERS = 4
-RELATION_SUFFIX = "_comp"  # "weight_comp" compares the field "weight"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +28,8 @@ class PairOrders:
 
     Attributes:
       model: float64 [n], 1 right, 0 wrong, 1/2 tied.
-      rule: float64 [n], the rule "compare the raw values": 1/2 where one is missing.
+      rule: float64 [n], the rule "compare the raw values", which knows from training facts whether heads are
+        the higher ones (`direction`; without any they are): 1/2 where a value is missing.
       observed: int64 [n], how many of both values are observed.
       gap: float64 [n], difference of positions in [0, 1]; NaN unless both are observed.
     """
@@ -105,7 +106,8 @@ def pair_orders(
         orders.observed[rows] = known[heads].astype(int) + known[tails]
         both = known[heads] & known[tails]
         values, places = graph.values[:, field], positions[:, field]
-        right = (values[heads] > values[tails]) + (values[heads] == values[tails]) / 2.0
+        higher, lower = (tails, heads) if direction(graph, int(relation), field) < 0 else (heads, tails)
+        right = (values[higher] > values[lower]) + (values[higher] == values[lower]) / 2.0
         orders.rule[rows] = np.where(both, right, 0.5)
         orders.gap[rows] = np.where(both, np.abs(places[heads] - places[tails]), np.nan)
     return orders

@@ -1,5 +1,7 @@
 """Order accuracy against hand-made scores: which pairs count as right, by gap and by what is observed."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -42,6 +44,20 @@ def test_a_fact_is_right_when_it_scores_above_its_reverse_whatever_the_chunk(chu
     result = orders(chunk)
     np.testing.assert_array_equal(result.model, [1, 0, 1, 0.5, 1])
     np.testing.assert_array_equal(result.observed, [2, 2, 2, 1, 2])
+    np.testing.assert_array_equal(result.rule, [1, 1, 1, 0.5, 1])
+    np.testing.assert_allclose(result.gap, [1 / 3, 1 / 3, 1.0, np.nan, 1 / 3])
+
+
+def test_the_rule_turns_round_for_a_relation_whose_heads_are_the_lower():
+    """The same facts the other way round, as `data.direction="<"` has them: (lighter, r, heavier)."""
+    lighter = FACTS[:, ::-1]
+    graph_of_lighter = dataclasses.replace(graph(), train=lighter[:1], test=lighter)
+
+    def score(encoded, heads):
+        return jnp.asarray(SCORES.T)[heads]
+
+    result = pair_orders(graph_of_lighter, lighter, POSITIONS, lambda r: None, score, 5)
+    np.testing.assert_array_equal(result.model, [1, 0, 1, 0.5, 1])
     np.testing.assert_array_equal(result.rule, [1, 1, 1, 0.5, 1])
     np.testing.assert_allclose(result.gap, [1 / 3, 1 / 3, 1.0, np.nan, 1 / 3])
 
