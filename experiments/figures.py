@@ -21,6 +21,7 @@ def new_figure(width: float, height: float, panels: int = 1, columns: int = 1) -
     matplotlib.use("Agg")  # no display is needed
     import matplotlib.pyplot as plt
 
+    plt.rcParams["text.parse_math"] = False  # two dollar signs in names of data would make a formula
     rows = -(-panels // columns)
     figure, axes = plt.subplots(
         rows, columns, figsize=(width, height), layout="constrained", squeeze=False, facecolor="white"

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -43,6 +44,18 @@ def show(found: Mapping[str, Any], console: Console) -> None:
 
 def figure(found: Mapping[str, Any], path: Path) -> None:
     """Write terms, and attention of both entities, as a PNG."""
+    # Two dollar signs in the names would begin and end a formula, and most texts are none.
+    with matplotlib.rc_context({"text.parse_math": False}):
+        panels = _panels(found)
+        temporary = path.with_name(f".{path.stem}.part.png")
+        try:
+            panels.savefig(temporary, dpi=120)
+            write_bytes_atomically(path, temporary.read_bytes())
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def _panels(found: Mapping[str, Any]) -> Figure:
     sides = list(found.get("attention", {}))
     panels = Figure(figsize=(5 + 4 * len(sides), 5), layout="constrained")
     axes = panels.subplots(1, 1 + len(sides), squeeze=False)[0]
@@ -59,12 +72,7 @@ def figure(found: Mapping[str, Any], path: Path) -> None:
         axis.set_title(f"{side}: {found[side]}")
         panels.colorbar(image, ax=axis)
     panels.suptitle(f"{found['head']}  {found['relation']}  {found['tail']}")
-    temporary = path.with_name(f".{path.stem}.part.png")
-    try:
-        panels.savefig(temporary, dpi=120)
-        write_bytes_atomically(path, temporary.read_bytes())
-    finally:
-        temporary.unlink(missing_ok=True)
+    return panels
 
 
 def _show_attention(attention: Mapping[str, Mapping[str, Any]], console: Console) -> None:

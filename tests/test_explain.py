@@ -12,6 +12,7 @@ import pytest
 from numcoke_jax import use
 from numcoke_jax.api import Model
 from numcoke_jax.explain import Change, changed_graph, explain
+from numcoke_jax.explain_view import figure
 from numcoke_jax.graph import HEAD, RELATION, TAIL
 from numcoke_jax.main import main
 from numcoke_jax.models.numeric_order import DOWN, UP, NumericOrder
@@ -124,6 +125,14 @@ def test_other_models_are_explained_by_what_they_have(tmp_path: Path) -> None:
         assert list(explained["terms"]) == terms and "attention" not in explained
         if terms:
             assert explained["terms"]["translation"] == pytest.approx(explained["score"], rel=1e-5)
+
+
+def test_dollar_signs_in_names_are_no_formulas(tmp_path: Path) -> None:
+    """Between two of them matplotlib reads mathematics, and ends with a ValueError where there is none."""
+    names = {"head": "A$AP Rocky, $_$", "relation": "gain_$_comp$", "tail": "100$ \\frac$"}
+    weights = {side: {"$_$": [0.5]} for side in ("head", "tail")}
+    figure({**names, "score": 1.0, "terms": {"translation": 1.0}, "attention": weights}, tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
 
 # --- the command
