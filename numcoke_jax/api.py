@@ -10,7 +10,7 @@ A run that begins here keeps its graph in its workdir, so that `Model.load(workd
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,26 +19,28 @@ import pandas as pd
 from ml_collections import ConfigDict
 
 from numcoke_jax.config import default_config
-from numcoke_jax.config_checks import check_config
+from numcoke_jax.config_checks import check_config, shown_path
 from numcoke_jax.config_files import canonical_config
 from numcoke_jax.console import Console
 from numcoke_jax.data.build import numeric_columns
 from numcoke_jax.data.comparisons import ComparisonSettings
 from numcoke_jax.data.folder import write_folder
 from numcoke_jax.data.load import LoadedGraph, build_graph, load_folder
-from numcoke_jax.data.table_files import TableFile
+from numcoke_jax.data.table_files import column_numbers, frame_table
 from numcoke_jax.data.tables import TableSpec, entity_table
+from numcoke_jax.environment import graph_hash
 from numcoke_jax.errors import UserError
 from numcoke_jax.explain import SIDES, Change, explain
 from numcoke_jax.graph import NumericGraph
 from numcoke_jax.impute import CELL_COLUMNS, impute
 from numcoke_jax.names import NameIndex
 from numcoke_jax.new_entities import read_new_entities
-from numcoke_jax.predict import AnswerSettings
+from numcoke_jax.predict import KNOWN, AnswerSettings
 from numcoke_jax.presets import apply_preset
 from numcoke_jax.query_files import answer_frame
 from numcoke_jax.train import train_and_evaluate
 from numcoke_jax.trained import GRAPH_FOLDER, Trained, load_trained
+from numcoke_jax.workdir import CONFIG_FILE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,8 +60,8 @@ class NumericKG:
         frame: pd.DataFrame,
         *,
         name: str | Sequence[str],
-        relations: Sequence[str] = (),
-        fields: Sequence[str] = (),
+        relations: str | Sequence[str] = (),
+        fields: str | Sequence[str] = (),
         **settings: Any,
     ) -> "NumericKG":
         """The comparative graph of a table: (h, "Weight_comp", t) says that h's Weight is above t's.
@@ -67,17 +69,17 @@ class NumericKG:
         Args:
           frame: a row an entity; missing values as NaN, None or NA.
           name: the column that names an entity, or several, joined by ", ".
-          relations: numeric columns that get a relation each; (): all fields.
-          fields: numeric columns stored as values; (): every numeric one.
+          relations: one or several numeric columns that get a relation each; (): all fields.
+          fields: one or several numeric columns stored as values; (): every numeric one.
           **settings: of `ComparisonSettings`, such as group_size=0, split=(0.8, 0.1, 0.1), seed=1.
 
         Raises:
-          UserError: a column is missing or holds other things than numbers, or a setting is wrong.
+          UserError: a column is missing, twice there or holds other things than numbers, or a setting is
+            wrong.
         """
-        file = TableFile("table", {str(title): frame[title].tolist() for title in frame.columns})
-        names = (name,) if isinstance(name, str) else tuple(name)
-        compared, notices = tuple(relations), list[str]()
-        stored = tuple(fields)
+        file = frame_table("table", frame)
+        names, compared, stored = (tuple(_listed(given)) for given in (name, relations, fields))
+        notices: list[str] = []
         if not stored:
             stored, notices = numeric_columns(file, (*names, *compared))
         every = tuple(dict.fromkeys((*compared, *stored)))
@@ -110,7 +112,7 @@ def train(
       console: what a person sees; None writes to standard output.
 
     Raises:
-      UserError: a wrong config, or a workdir of another run.
+      UserError: a wrong config, or a workdir of another run or another graph.
     """
     workdir = Path(workdir).expanduser().resolve()
     if config is None:
@@ -121,10 +123,40 @@ def train(
     folder = workdir / GRAPH_FOLDER
     config.data.path = str(folder)
     check_config(config)
-    if not folder.exists():
-        write_folder(kg.graph, folder)
+    _keep_graph(kg.graph, folder)
     train_and_evaluate(canonical_config(config).lock(), workdir, console or Console())
     return Model.load(workdir)
+
+
+def _keep_graph(graph: NumericGraph, folder: Path) -> None:
+    """Write the graph of a run into its workdir, or check that it is the one there.
+
+    Raises:
+      UserError: another graph is there, or a run that did not begin from Python.
+    """
+    workdir = shown_path(folder.parent)
+    if folder.exists():
+        if graph_hash(load_folder(str(folder)).graph) != graph_hash(graph):
+            raise UserError(
+                f"workdir {workdir} is of another graph, the one in its folder {folder.name}: give that one, "
+                "another workdir, or remove this one to begin anew"
+            )
+    elif (folder.parent / CONFIG_FILE).exists():
+        raise UserError(
+            f"workdir {workdir} is of a run that did not begin from Python: go on there with "
+            "python -m numcoke_jax.main, or give another workdir"
+        )
+    else:
+        write_folder(graph, folder)
+
+
+def _listed(given: str | Iterable[str]) -> list[str]:
+    """One name or several as a list; raises UserError for a number, such as one of a column of numbers."""
+    names = [given] if isinstance(given, str) else list(given)
+    for name in names:
+        if not isinstance(name, str):
+            raise UserError(f"names are texts, got {name!r}: give {str(name)!r} if it is called so")
+    return names
 
 
 class Model:
@@ -150,11 +182,11 @@ class Model:
 
     def predict(
         self,
-        head: str | Sequence[str] | None = None,
+        head: str | Iterable[str] | None = None,
         relation: str = "",
         *,
         top: int = 10,
-        candidates: Sequence[str] | None = None,
+        candidates: str | Iterable[str] | None = None,
         known: str = "exclude",
         exclude_self: bool = False,
         new_entities: pd.DataFrame | None = None,
@@ -164,7 +196,7 @@ class Model:
         Args:
           head: a name, or several; None: every new entity.
           relation: a name.
-          top: answers a query.
+          top: answers a query, 1 or more.
           candidates: names of the only possible tails.
           known: "exclude" leaves known facts out, "mark" names the split that has them.
           exclude_self: the head is no candidate.
@@ -175,21 +207,29 @@ class Model:
           Columns head, relation, rank, tail, score, probability, known.
 
         Raises:
-          UserError: a name that does not exist; the message has the closest ones.
+          UserError: a name that does not exist, the message has the closest ones; or an argument that has no
+            meaning.
         """
+        if known not in KNOWN:
+            raise UserError(f"predict: known must be one of {', '.join(KNOWN)}, got {known!r}")
+        if not isinstance(top, int | np.integer) or top < 1:
+            raise UserError(f"predict: top must be an integer of 1 or more, got {top!r}")
+        if head is None and new_entities is None:
+            raise UserError("predict: give a head, or new_entities")
         predictor = self._predictor
-        heads = [head] if isinstance(head, str) else list(head or ())
+        heads = [] if head is None else _listed(head)
         if new_entities is not None:
-            cells = {str(title): new_entities[title].tolist() for title in new_entities.columns}
-            new, _ = read_new_entities(TableFile("new_entities", cells), predictor.graph)
+            new, _ = read_new_entities(frame_table("new_entities", new_entities), predictor.graph)
             predictor = self.trained.predictor(new)
-            heads = heads or list(new.names)
+            heads = list(new.names) if head is None else heads
         vocabulary = predictor.graph.vocabulary
         entities = NameIndex("entity", vocabulary.entities)
         relation_id = NameIndex("relation", vocabulary.relations).id(relation)
         queries = np.array([(entities.id(name), relation_id) for name in heads], int).reshape(-1, 2)
-        only = None if candidates is None else np.array([entities.id(name) for name in candidates], int)
-        settings = AnswerSettings(top=top, known=known, exclude_self=exclude_self, candidates=only)
+        only = None
+        if candidates is not None:
+            only = np.array([entities.id(name) for name in _listed(candidates)], int)
+        settings = AnswerSettings(top=int(top), known=known, exclude_self=exclude_self, candidates=only)
         return answer_frame(predictor.answer(queries, settings), queries, vocabulary)
 
     def explain(
@@ -207,30 +247,31 @@ class Model:
           head: a name.
           relation: a name.
           tail: a name.
-          head_values: field -> another value of the head, None for missing.
+          head_values: field -> another value of the head, None or NaN for missing.
           tail_values: the same of the tail.
 
         Returns:
           What `numcoke_jax.explain.explain` says, with names instead of ids.
 
         Raises:
-          UserError: a name that does not exist; the message has the closest ones.
+          UserError: a name that does not exist, the message has the closest ones; or a value that is no
+            finite number.
         """
         names = self.trained.run.graph.vocabulary
         entities, fields = NameIndex("entity", names.entities), NameIndex("field", names.fields)
         changes = [
-            Change(side, fields.id(field), value)
+            Change(side, fields.id(field), _changed_value(field, value))
             for side, values in zip(SIDES, (head_values, tail_values), strict=True)
             for field, value in (values or {}).items()
         ]
         relation_id = NameIndex("relation", names.relations).id(relation)
         return explain(self.trained, entities.id(head), relation_id, entities.id(tail), changes)
 
-    def impute(self, fields: Sequence[str] | None = None, *, level: float = 0.9) -> pd.DataFrame:
+    def impute(self, fields: str | Iterable[str] | None = None, *, level: float = 0.9) -> pd.DataFrame:
         """Between which ranks and values each missing value lies.
 
         Args:
-          fields: names; None: all fields that a relation compares.
+          fields: one or several names; None: all fields that a relation compares.
           level: wished coverage, in (0, 1).
 
         Returns:
@@ -243,7 +284,15 @@ class Model:
         if not 0.0 < level < 1.0:
             raise UserError(f"impute: level must be between 0 and 1, got {level:g}")
         index = NameIndex("field", self.trained.run.graph.vocabulary.fields)
-        found = impute(self.trained, None if fields is None else [index.id(name) for name in fields], level)
+        asked = None if fields is None else [index.id(name) for name in _listed(fields)]
+        found = impute(self.trained, asked, level)
         frame = pd.DataFrame(found["cells"], columns=list(CELL_COLUMNS))
         frame.attrs["coverage"] = found["coverage"]
         return frame
+
+
+def _changed_value(field: str, value: Any) -> float | None:
+    values, observed, wrong = column_numbers([value])
+    if wrong:
+        raise UserError(f"explain: the value {value!r} of {field!r} is {wrong[0]}; needs a plain number")
+    return float(values[0]) if observed[0] else None

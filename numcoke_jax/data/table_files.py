@@ -104,6 +104,19 @@ def read_table(path: str | Path) -> TableFile:
     return _read_text(path, _decode(path, data), tabs=Path(name).suffix.lower() in (".tsv", ".tab"))
 
 
+def frame_table(where: str, frame: pd.DataFrame) -> TableFile:
+    """The columns of a pandas table, with their titles as text; `where` is for messages.
+
+    Raises:
+      UserError: there is no column, or two titles are the same text.
+    """
+    titles = [str(title) for title in frame.columns]
+    if not titles:
+        raise UserError(f"{where}: has no columns")
+    _refuse_repeated(where, titles)
+    return TableFile(where, {title: frame.iloc[:, place].tolist() for place, title in enumerate(titles)})
+
+
 def _text_bytes(path: Path) -> tuple[str, bytes]:
     """The name and bytes of the text file at `path` or inside it (.gz, .zip)."""
     data = path.read_bytes()
@@ -195,9 +208,7 @@ def _read_xlsx(path: Path) -> TableFile:
 def _from_columns(path: Path, header: Sequence[str], cells: Sequence[list[Any]]) -> TableFile:
     names = [cell_text(name).strip() for name in header]
     cells = cells or [[] for _ in names]
-    repeated = sorted({name for name in names if name and names.count(name) > 1})
-    if repeated:
-        raise UserError(f"{path}: two columns are called {repeated[0]!r}; rename one")
+    _refuse_repeated(str(path), names)
     if not any(map(len, cells)):
         raise UserError(f"{path}: has column names but no rows")
     # Spreadsheets leave unnamed empty columns at the right; nobody can ask for those.
@@ -206,13 +217,19 @@ def _from_columns(path: Path, header: Sequence[str], cells: Sequence[list[Any]])
     return TableFile(str(path), dict(named))
 
 
+def _refuse_repeated(where: str, names: Sequence[str]) -> None:
+    repeated = sorted({name for name in names if name and names.count(name) > 1})
+    if repeated:
+        raise UserError(f"{where}: two columns are called {repeated[0]!r}; rename one")
+
+
 def cell_text(cell: Any) -> str:
     """A cell as a name, to the letter but for what the tab-separated text layout cannot hold.
 
     A run of tabs, line ends and NUL characters turns into one space, byte order marks in front are
-    dropped.  None, NaN and a cell of nothing but white space give "".
+    dropped.  None, NaN, NA and a cell of nothing but white space give "".
     """
-    if cell is None or cell is pd.NaT or (isinstance(cell, float) and math.isnan(cell)):
+    if _is_missing(cell) or (isinstance(cell, float) and math.isnan(cell)):
         return ""
     text = UNWRITABLE.sub(" ", str(cell)).lstrip("\ufeff")
     return text if text.strip() else ""
@@ -256,9 +273,14 @@ def column_numbers(cells: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, dict[i
     return values, observed, dict(sorted(wrong.items()))
 
 
+def _is_missing(cell: Any) -> bool:
+    """None, and what pandas has in its place."""
+    return cell is None or cell is pd.NaT or cell is pd.NA
+
+
 def _number(cell: Any) -> tuple[float, str]:
     """(number, "") of a cell that is no text, NaN where it is missing; (0, why not) of anything else."""
-    if cell is None or cell is pd.NaT:
+    if _is_missing(cell):
         return math.nan, ""
     if isinstance(cell, bool | np.bool_) or not isinstance(cell, int | float | np.number | Decimal):
         return 0.0, f"a {type(cell).__name__}"

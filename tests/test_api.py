@@ -1,0 +1,147 @@
+"""Python's way in: tables as pandas has them, one graph a workdir, arguments that mean nothing."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from numcoke_jax.api import Model, NumericKG, train
+from numcoke_jax.console import Console
+from numcoke_jax.environment import graph_hash
+from numcoke_jax.errors import UserError
+from tests.tiny_runs import compiled_fast, config_of, numcoke, untrained, write_folder
+
+TABLE = pd.DataFrame(
+    {
+        "name": [f"e{row}" for row in range(6)],
+        "size": [3.5, 1.0, 2.25, None, 0.0, 7.0],
+        "load": [1, 2, 3, 4, 5, 6],
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    folder = write_folder(tmp_path_factory.mktemp("api") / "graph")
+    return Model(untrained(numcoke(config_of(folder))))
+
+
+# --- tables
+
+
+def test_a_missing_value_of_any_pandas_type_is_missing() -> None:
+    """NaN, None and NA, which the columns with a type of pandas have in their place."""
+    expected = graph_hash(NumericKG.from_table(TABLE, name="name").graph)
+    for frame in (
+        TABLE.convert_dtypes(),
+        TABLE.astype(object),
+        TABLE.convert_dtypes(dtype_backend="pyarrow"),
+    ):
+        assert graph_hash(NumericKG.from_table(frame, name="name").graph) == expected
+    unnamed = TABLE.convert_dtypes()
+    unnamed.loc[5, "name"] = pd.NA
+    graph = NumericKG.from_table(unnamed, name="name").graph
+    assert "e4" in graph.vocabulary.entities and not {"<NA>", "e5"} & set(graph.vocabulary.entities)
+
+
+def test_one_name_needs_no_list() -> None:
+    one = NumericKG.from_table(TABLE, name="name", relations="load", fields="size").graph
+    assert one.vocabulary.relations == ("load_comp",) and one.vocabulary.fields == ("load", "size")
+    numbered = NumericKG.from_table(TABLE.set_axis([0, 1, 2], axis="columns"), name="0", relations="2").graph
+    assert numbered.vocabulary.relations == ("2_comp",)
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (
+            TABLE.set_axis(["name", "size", "size"], axis="columns"),
+            "two columns are called 'size'; rename one",
+        ),
+        (TABLE.iloc[:, :0], "table: has no columns"),
+        (TABLE.iloc[:0], "table: no column holds numbers only"),
+    ],
+)
+def test_tables_that_cannot_be_read(frame: pd.DataFrame, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        NumericKG.from_table(frame, name="name")
+
+
+# --- training
+
+
+def test_a_workdir_is_of_one_graph(tmp_path: Path) -> None:
+    kg = NumericKG.from_table(TABLE, name="name")
+    config = config_of(tmp_path, train__epochs=1)
+    workdir, screen = tmp_path / "run", io.StringIO()
+    with compiled_fast():
+        first = train(kg, config, workdir=workdir, console=Console(screen))
+        again = train(kg, config, workdir=workdir, console=Console(screen))
+    assert "nothing to train" in screen.getvalue() and again.report == first.report
+    assert graph_hash(first.trained.run.graph) == graph_hash(kg.graph)
+    other = NumericKG.from_table(TABLE.assign(load=-TABLE["load"]), name="name")
+    with pytest.raises(
+        UserError, match="^workdir .*run is of another graph, the one in its folder graph: give"
+    ):
+        train(other, config, workdir=workdir)
+
+
+def test_a_run_that_did_not_begin_here_is_left_as_it_is(tmp_path: Path) -> None:
+    """`load_trained` would take a graph in its workdir for the run's own."""
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(
+        UserError, match="^workdir .* is of a run that did not begin from Python: go on there"
+    ):
+        train(NumericKG.from_table(TABLE, name="name"), workdir=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
+
+# --- questions
+
+
+def test_heads_come_as_a_name_a_list_or_a_column(model: Model) -> None:
+    names = ["e5", "e1"]
+    with compiled_fast():
+        expected = pd.concat([model.predict(name, "higher", top=2) for name in names], ignore_index=True)
+        for heads in (names, tuple(names), iter(names), np.array(names), pd.Series(names, index=[3, 9])):
+            pd.testing.assert_frame_equal(model.predict(heads, "higher", top=2), expected)
+        one = model.predict("e5", "higher", candidates="e2", known="mark")
+    assert one["tail"].tolist() == ["e2"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"known": "hide"}, "predict: known must be one of exclude, mark, got 'hide'"),
+        ({"top": 0}, "predict: top must be an integer of 1 or more, got 0"),
+        ({"head": None}, "predict: give a head, or new_entities"),
+        ({"head": iter([3])}, "names are texts, got 3: give '3' if it is called so"),
+        ({"relation": ""}, "there is no relation ''; none of the 1 is similar"),
+        ({"new_entities": pd.DataFrame()}, "new_entities: has no columns"),
+    ],
+)
+def test_questions_without_a_meaning_are_one_line(
+    model: Model, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        model.predict(**{"head": "e5", "relation": "higher", **arguments})
+
+
+@pytest.mark.parametrize("value", [float("inf"), True])
+def test_a_value_to_try_is_a_finite_number_or_missing(model: Model, value: float) -> None:
+    with pytest.raises(
+        UserError, match=f"^explain: the value {value!r} of 'size' is .*; needs a plain number"
+    ):
+        model.explain("e5", "higher", "e2", head_values={"size": value})
+
+
+def test_nan_is_a_missing_value_to_try(model: Model) -> None:
+    with compiled_fast():
+        nan, none = (
+            model.explain("e5", "higher", "e2", head_values={"size": value})["what_if"]
+            for value in (float("nan"), None)
+        )
+    assert nan == none and nan["changes"] == [{"side": "head", "field": "size", "value": None}]
