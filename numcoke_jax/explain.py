@@ -21,6 +21,7 @@ from numcoke_jax.models.numeric_order import order_logits
 from numcoke_jax.models.score import EncodedEntities
 from numcoke_jax.placement import fetch
 from numcoke_jax.predict import Predictor
+from numcoke_jax.run import literals_for
 from numcoke_jax.tail_index import TailIndex
 from numcoke_jax.trained import Trained
 
@@ -208,7 +209,7 @@ def _what_if(
     """Score, probability and rank under other values, and the tails whose rank moves most."""
     run, graph = trained.run, trained.run.graph
     changed = changed_graph(graph, head, tail, changes)
-    literals = run.scale.literals(changed.values, changed.observed)
+    literals = literals_for(run.config, run.scale, changed)
     chunk = run.config.eval.chunk
     evaluator = Evaluator(run.programs.model, literals, changed, chunk=chunk, selection="all")
     after = _scores(Predictor(changed, evaluator, trained.params, trained.calibration), head, relation)

@@ -33,7 +33,7 @@ from numcoke_jax.errors import UserError
 from numcoke_jax.evaluation import Evaluator
 from numcoke_jax.graph import NumericGraph
 from numcoke_jax.order_accuracy import direction, field_of_relation
-from numcoke_jax.run import Run
+from numcoke_jax.run import Run, literals_for
 from numcoke_jax.trained import Trained
 
 MOST_REFERENCES = 1000
@@ -236,7 +236,7 @@ def believed(
     order = observed[np.argsort(graph.values[observed, field], kind="stable")]
     count = min(len(order), MOST_REFERENCES)
     references = order[np.round(np.linspace(0, max(len(order) - 1, 0), count)).astype(int)]
-    literals = trained.run.scale.literals(graph.values, graph.observed)
+    literals = literals_for(trained.run.config, trained.run.scale, graph)
     chunk = trained.run.config.eval.chunk
     evaluator = Evaluator(trained.run.programs.model, literals, graph, chunk=chunk, selection="all")
     relation = comparing.relation

@@ -15,6 +15,7 @@ from numcoke_jax.explain import Change, changed_graph, explain
 from numcoke_jax.explain_view import figure
 from numcoke_jax.graph import HEAD, RELATION, TAIL
 from numcoke_jax.main import main
+from numcoke_jax.models import READS_FACTS
 from numcoke_jax.models.numeric_order import DOWN, UP, NumericOrder
 from numcoke_jax.run import create_run
 from numcoke_jax.trained import Trained
@@ -125,6 +126,15 @@ def test_other_models_are_explained_by_what_they_have(tmp_path: Path) -> None:
         assert list(explained["terms"]) == terms and "attention" not in explained
         if terms:
             assert explained["terms"]["translation"] == pytest.approx(explained["score"], rel=1e-5)
+
+
+@pytest.mark.parametrize("model", READS_FACTS)
+def test_what_if_a_model_reads_the_training_facts(model: str, tmp_path: Path) -> None:
+    """Without a change of the value, which is missing already, it is the model's own score."""
+    trained = untrained(config_of(write_folder(tmp_path / "graph"), model__name=model))
+    with compiled_fast():
+        explained = explain(trained, 4, 0, 2, [Change("head", 0, None)])
+    assert explained["what_if"]["score"] == explained["score"] and not explained["what_if"]["moved"]
 
 
 def test_dollar_signs_in_names_are_no_formulas(tmp_path: Path) -> None:

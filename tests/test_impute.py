@@ -30,6 +30,7 @@ from numcoke_jax.impute import (
     needed_factor,
 )
 from numcoke_jax.main import main
+from numcoke_jax.models import READS_FACTS
 from numcoke_jax.run import create_run
 from numcoke_jax.trained import Trained
 from tests.tiny_runs import compiled_fast, config_of, numcoke, untrained, write_folder
@@ -171,12 +172,13 @@ def test_errors_of_the_model_widen_the_intervals_and_keep_the_coverage() -> None
     assert widths[0] < widths[1] < 0.8
 
 
-def test_where_no_truth_is_known_observed_values_are_hidden(tmp_path: Path) -> None:
+@pytest.mark.parametrize("model", ["transe", *READS_FACTS])
+def test_where_no_truth_is_known_observed_values_are_hidden(model: str, tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "graph", entities=30)
     for name in ("train.txt", "valid.txt", "test.txt", "neg.txt"):
         text = (folder / name).read_text().replace("higher", "size_comp")
         (folder / name).write_text(text)
-    trained = untrained(config_of(folder))
+    trained = untrained(config_of(folder, model__name=model))
     assert masked_truth(trained.run) is None
     with compiled_fast():
         found = impute(trained)
