@@ -58,30 +58,42 @@ def read_queries(path: Path, entities: NameIndex, relations: NameIndex) -> Itera
       UserError: the file cannot be read, a line has not two columns, or a name is unknown; with its line.
     """
     block: list[tuple[int, int]] = []
+    for number, text in name_lines(path, f"--queries={shown_path(path)}"):
+        cells, where = text.split("\t"), f"{shown_path(path)}:{number}"
+        if len(cells) != 2:
+            raise UserError(
+                f"{where}: a query needs 2 tab-separated columns (head, relation), "
+                f"found {len(cells)}: {printable(text)}"
+            )
+        block.append((entities.id(cells[0], where), relations.id(cells[1], where)))
+        if len(block) == BLOCK:
+            yield np.array(block, np.int32)
+            block = []
+    if block:
+        yield np.array(block, np.int32)
+
+
+def name_lines(path: Path, flag: str) -> Iterator[tuple[int, str]]:
+    """(number from 1, text without its end) of the lines that are not blank, as in a graph's files.
+
+    They end at LF, CRLF or CR and at nothing else: U+2028 and the like stay inside names.
+
+    Args:
+      path: a UTF-8 file, with or without a byte-order mark.
+      flag: what names the file, for messages.
+
+    Raises:
+      UserError: the file cannot be read.
+    """
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:
             for number, line in enumerate(file, start=1):
-                text = line.rstrip("\r\n")
-                if not text:
-                    continue
-                cells, where = text.split("\t"), f"{shown_path(path)}:{number}"
-                if len(cells) != 2:
-                    raise UserError(
-                        f"{where}: a query needs 2 tab-separated columns (head, relation), "
-                        f"found {len(cells)}: {printable(text)}"
-                    )
-                block.append((entities.id(cells[0], where), relations.id(cells[1], where)))
-                if len(block) == BLOCK:
-                    yield np.array(block, np.int32)
-                    block = []
+                if line.strip():
+                    yield number, line.rstrip("\r\n")
     except OSError as error:
-        raise UserError(f"--queries={shown_path(path)}: cannot be read ({error.strerror})") from None
+        raise UserError(f"{flag}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:
-        raise UserError(
-            f"--queries={shown_path(path)}: is not UTF-8 ({error.reason}); save it as such"
-        ) from None
-    if block:
-        yield np.array(block, np.int32)
+        raise UserError(f"{flag}: is not UTF-8 ({error.reason}); save it as such") from None
 
 
 def check_out(path: Path, suffixes: Iterable[str], overwrite: bool) -> None:

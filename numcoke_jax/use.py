@@ -18,7 +18,7 @@ from numcoke_jax.impute import impute
 from numcoke_jax.names import NameIndex
 from numcoke_jax.new_entities import NewEntities, knows_unknown, read_new_entities
 from numcoke_jax.predict import AnswerSettings, Predictor
-from numcoke_jax.query_files import SUFFIXES, answer_frame, answer_writer, check_out, read_queries
+from numcoke_jax.query_files import SUFFIXES, answer_frame, answer_writer, check_out, name_lines, read_queries
 from numcoke_jax.report import write_json_atomically
 from numcoke_jax.trained import Trained, load_trained
 from numcoke_jax.use_command_line import UseCommand
@@ -131,12 +131,8 @@ def _names(given: Sequence[str]) -> list[tuple[str, str]]:
             found.append((word, "--candidates"))
             continue
         path = Path(word[1:]).expanduser()
-        try:
-            lines = path.read_text(encoding="utf-8-sig").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not UTF-8"
-            raise UserError(f"--candidates={word}: cannot be read ({reason})") from None
-        found += [(line, f"{shown_path(path)}:{number}") for number, line in enumerate(lines, 1) if line]
+        lines = name_lines(path, f"--candidates=@{shown_path(path)}")
+        found += [(line, f"{shown_path(path)}:{number}") for number, line in lines]
     return found
 
 

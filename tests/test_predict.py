@@ -14,12 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from numcoke_jax import use
 from numcoke_jax.errors import UserError
 from numcoke_jax.graph import HEAD, RELATION, TAIL
 from numcoke_jax.main import main
 from numcoke_jax.names import NameIndex
 from numcoke_jax.predict import AnswerSettings, Predictor, mean_ranks
-from numcoke_jax.query_files import answer_frame
+from numcoke_jax.query_files import answer_frame, read_queries
 from numcoke_jax.ranking import filtered_ranks
 from numcoke_jax.tail_index import TailIndex
 from numcoke_jax.trained import Trained, load_trained
@@ -193,6 +194,20 @@ def test_names_in_files_are_kept_to_the_letter(tmp_path: Path) -> None:
             write(frame)
     assert json.loads((tmp_path / "x.json").read_text()) == [dict(zip(COLUMNS, row, strict=True))]
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "x.csv", keep_default_na=False), frame)
+
+
+def test_lines_of_names_end_where_those_of_a_graph_do(tmp_path: Path) -> None:
+    """LF, CRLF and CR, mixed; other separators belong to names; white space alone is blank."""
+    names, file = ("a\u2028b", "c\x85d", "e\x0cf", " g "), tmp_path / "names.txt"
+    file.write_bytes(b"\xef\xbb\xbf" + "a\u2028b\r\nc\x85d\re\x0cf\n \t \n\n g ".encode())
+    found = use._names(["h", f"@{file}"])
+    assert [name for name, _ in found] == ["h", *names]
+    assert [where.rpartition(":")[2] for _, where in found[1:]] == ["1", "2", "3", "6"]
+    file.write_bytes("".join(f"{name}\tr\r\n" for name in names).encode() + b" \t\r\n")
+    entities, relations = NameIndex("entity", names), NameIndex("relation", ("r",))
+    assert [block.tolist() for block in read_queries(file, entities, relations)] == [
+        [[i, 0] for i in range(4)]
+    ]
 
 
 def test_mistakes_are_one_line_with_code_2(
