@@ -53,13 +53,13 @@ $(INSTALLED): $(REQUIREMENTS) constraints.txt pyproject.toml
 demo: $(INSTALLED)  ## train on the cars table that a package ships, about 2 minutes
 	$(PROGRAM) --config=configs/cars.py $(ARGS)
 
-spotify: $(INSTALLED)  ## the paper's model on the Spotify table
+spotify: $(INSTALLED)  ## train on the Spotify table
 	$(PROGRAM) --config=configs/spotify.py $(ARGS)
 
-credit: $(INSTALLED)  ## the paper's model on the credit-card table
+credit: $(INSTALLED)  ## train on the table of credit-card clients
 	$(PROGRAM) --config=configs/credit.py $(ARGS)
 
-us-cities: $(INSTALLED)  ## the paper's model on the US cities table
+us-cities: $(INSTALLED)  ## train on the table of US cities
 	$(PROGRAM) --config=configs/us_cities.py $(ARGS)
 
 test: $(INSTALLED)  ## the fast tests
