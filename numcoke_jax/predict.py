@@ -20,6 +20,7 @@ from numcoke_jax.tail_index import TailIndex
 
 KNOWN = ("exclude", "mark")
 ENCODED_BYTES = 256 * 2**20  # of encoded relations that are kept
+CELLS_RANKED = 2**22  # scores that are ordered at once, each of which takes some 60 bytes on the way
 NO_SPLIT = len(SPLITS)  # in `Answers.known`: the fact is in no split
 
 
@@ -106,7 +107,7 @@ class Predictor:
         for relation in np.unique(queries[:, RELATION]):
             rows = np.flatnonzero(queries[:, RELATION] == relation)
             heads, head_of_row = np.unique(queries[rows, HEAD], return_inverse=True)
-            for begin, scores in self.scored_heads(heads, int(relation)):
+            for begin, scores in _in_pieces(self.scored_heads(heads, int(relation))):
                 asked = np.flatnonzero((head_of_row >= begin) & (head_of_row < begin + len(scores)))
                 block = heads[begin : begin + len(scores)]
                 best = self._best(scores, block, int(relation), settings)
@@ -169,6 +170,14 @@ class Predictor:
             if SPLITS[place] in splits:
                 found[self._facts[place].mask(heads, relation, self.graph.num_entities)] = place
         return found
+
+
+def _in_pieces(scored: Iterator[tuple[int, np.ndarray]]) -> Iterator[tuple[int, np.ndarray]]:
+    """The same rows of scores, `CELLS_RANKED` numbers (but at least a row) at a time."""
+    for begin, scores in scored:
+        rows = max(CELLS_RANKED // max(scores.shape[1], 1), 1)
+        for first in range(0, len(scores), rows):
+            yield begin + first, scores[first : first + rows]
 
 
 def mean_ranks(descending: np.ndarray) -> np.ndarray:

@@ -169,7 +169,6 @@ def optimizer() -> optax.GradientTransformation:
 
 
 @functools.cache
-@functools.cache
 def compiled_step(entities: int) -> Any:
     """A step on that many entities."""
     model = create_model(CONFIG, dataclasses.replace(SIZES, entities=entities))

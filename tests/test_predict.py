@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from numcoke_jax import use
+from numcoke_jax import predict, use
 from numcoke_jax.errors import UserError
 from numcoke_jax.graph import HEAD, RELATION, TAIL
 from numcoke_jax.main import main
@@ -98,6 +98,27 @@ def test_answers_to_many_queries_are_those_to_each(predictor: Predictor) -> None
         for query in queries
     ]
     pd.testing.assert_frame_equal(whole, pd.concat(parts, ignore_index=True))
+
+
+@pytest.mark.parametrize(("cells", "rows"), [(1, 1), (23, 2), (2**22, 3)])
+def test_few_rows_are_ordered_at_once_and_their_number_changes_no_answer(
+    predictor: Predictor, monkeypatch: pytest.MonkeyPatch, cells: int, rows: int
+) -> None:
+    """Of 8 entities 3 are scored at a time (eval.chunk): 23 numbers are two whole rows of them."""
+    graph = predictor.graph
+    queries = np.array([[head, relation] for head in range(graph.num_entities) for relation in (0, 1)])
+    whole, ordered = predictor.answer(queries, AnswerSettings()), []
+
+    def seen(descending: np.ndarray) -> np.ndarray:
+        ordered.append(descending.shape)
+        return mean_ranks(descending)
+
+    monkeypatch.setattr(predict, "CELLS_RANKED", cells)
+    monkeypatch.setattr(predict, "mean_ranks", seen)
+    found = predictor.answer(queries, AnswerSettings())
+    assert max(ordered) == (rows, 8)
+    for name, column in vars(whole).items():
+        np.testing.assert_array_equal(getattr(found, name), column)
 
 
 def test_candidates_limit_the_answers_and_their_ranks(predictor: Predictor) -> None:
