@@ -23,7 +23,7 @@ import rich.console
 from rich.table import Table
 
 from experiments import figures, sweep
-from experiments.rounds import round_command, run_round
+from experiments.rounds import mrr_of_test, round_command, run_round
 from experiments.seeds import check_same_data, summary
 from numcoke_jax.command_line import Command
 from numcoke_jax.commands import OneLineParser, run_command
@@ -163,7 +163,7 @@ def _run(arguments: Sequence[str]) -> int:
     reports: dict[Key, list[dict[str, Any]]] = {}
     for (key, seed), command in commands_of(options, extra).items():
         reports.setdefault(key, []).append(run_round(command))
-        mrr = reports[key][-1]["test"]["mrr"]
+        mrr = mrr_of_test(reports[key][-1])
         print(f"{' '.join(filter(None, key))} seed {seed}: test MRR {mrr:.4f}", flush=True)
     for of_key in reports.values():
         check_same_data(of_key)

@@ -1,6 +1,6 @@
 """What experiments share: a config run in a workdir of its own, unless its report is there already."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from numcoke_jax.command_line import Command, parse_command_line
@@ -48,6 +48,14 @@ def run_round(command: Command) -> dict[str, Any]:
         ) from error
     with log:
         return train_and_evaluate(command.config, command.workdir, Console(log), loaded=loaded)
+
+
+def mrr_of_test(report: Mapping[str, Any]) -> float:
+    """The test MRR of a run; raises UserError where the graph has no test facts."""
+    mrr = report["test"]["mrr"]
+    if mrr is None:
+        raise UserError("the graph has no test facts, which the figures of this experiment are of")
+    return mrr
 
 
 def _finished_report(command: Command) -> dict[str, Any] | None:

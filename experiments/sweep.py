@@ -17,7 +17,7 @@ from typing import Any
 import rich.console
 from rich.table import Table
 
-from experiments.rounds import round_command, run_round
+from experiments.rounds import mrr_of_test, round_command, run_round
 from experiments.seeds import check_same_data, summary
 from numcoke_jax.commands import OneLineParser, run_command
 from numcoke_jax.config_checks import RULES
@@ -147,7 +147,7 @@ def run_settings(
     reports: dict[str, list[dict[str, Any]]] = {setting.label: [] for setting in settings}
     for (label, seed), command in commands.items():
         reports[label].append(run_round(command))
-        print(f"{label}, seed {seed}: test MRR {reports[label][-1]['test']['mrr']:.4f}", flush=True)
+        print(f"{label}, seed {seed}: test MRR {mrr_of_test(reports[label][-1]):.4f}", flush=True)
     for of_setting in reports.values():
         check_same_data(of_setting)
     return reports

@@ -30,7 +30,7 @@ from rich.table import Table
 
 from experiments import figures, sweep
 from experiments.paper_table2 import DATA_SETS, LOWER_IS_BETTER, METRICS, MODELS, PRINTED
-from experiments.rounds import round_command, run_round
+from experiments.rounds import mrr_of_test, round_command, run_round
 from experiments.seeds import check_same_data, summary
 from numcoke_jax.command_line import Command
 from numcoke_jax.commands import OneLineParser, run_command
@@ -311,7 +311,7 @@ def _run(arguments: Sequence[str]) -> int:
     reports: dict[Key, list[dict[str, Any]]] = {}
     for number, ((key, seed), command) in enumerate(commands.items(), start=1):
         reports.setdefault(key, []).append(run_round(command))
-        mrr = reports[key][-1]["test"]["mrr"]
+        mrr = mrr_of_test(reports[key][-1])
         print(f"{number}/{len(commands)} {' '.join(key)} seed {seed}: test MRR {mrr:.4f}", flush=True)
     for of_key in reports.values():
         check_same_data(of_key)

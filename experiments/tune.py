@@ -27,9 +27,10 @@ import rich.console
 from rich.table import Table
 
 from experiments import figures, sweep
-from experiments.rounds import round_command, run_round
+from experiments.rounds import mrr_of_test, round_command, run_round
 from numcoke_jax.command_line import Command
 from numcoke_jax.commands import run_command
+from numcoke_jax.config import default_config
 from numcoke_jax.config_checks import did_you_mean, printable, shown_path
 from numcoke_jax.errors import UserError
 from numcoke_jax.model_keys import describes_a_model, looks_at
@@ -171,6 +172,7 @@ def run_trial(trial: Trial, flags: Sequence[str]) -> dict[str, Any]:
                 "needs validation facts"
             )
         record |= {key: report[key] for key in ("selection_mrr", "best_epoch", "seconds")}
+        mrr_of_test(report)  # there has to be one
         record["test"] = {metric: report["test"][metric] for metric in METRICS}
         record["data_sha256"] = report["environment"]["data_sha256"]
     write_json_atomically(path, record)
@@ -188,7 +190,8 @@ def recorded(path: Path, command: Command) -> dict[str, Any] | None:
     record = read_json(path)
     if not isinstance(record, dict) or not record.keys() >= set(RECORDED):
         raise UserError(f"{shown_path(path)} is no record of a trial: delete it or give another --out")
-    there, now = record["config"], flat_config(command.config)
+    now = flat_config(command.config)
+    there = {**flat_config(default_config()), **record["config"]}  # older than a key: its default
     # A stored config is JSON: tuples have become lists.
     different = [key for key in now if there.get(key) != _as_json(now[key])]
     if different:

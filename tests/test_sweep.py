@@ -13,9 +13,12 @@ from experiments import (
     attention_heatmap,
     fb15k,
     hyperparameters,
+    literal_use,
     num_experts,
     relation_weight,
     sweep,
+    table2,
+    tune,
 )
 from experiments.rounds import round_command
 from experiments.sweep import Setting
@@ -118,6 +121,32 @@ def test_seeds_are_different_integers(text: str) -> None:
 def test_wrong_values_are_refused(name: str, changes: dict[str, str], said: str) -> None:
     with pytest.raises(UserError, match=said):
         settings_of(name, **changes)
+
+
+@pytest.mark.parametrize(
+    ("command", "runs", "flags"),
+    [
+        (num_experts, sweep, ["--seeds=0", "--experts=1"]),
+        (table2, table2, ["--quick", "--models=transe"]),
+        (literal_use, literal_use, ["--config=configs/cars.py", "--presets=transe", "--seeds=0"]),
+        (tune, tune, ["--config=configs/cars.py", "--presets=transe", "--trials=1"]),
+    ],
+)
+def test_a_graph_without_test_facts_is_refused_in_one_line(
+    command: Any,
+    runs: Any,
+    flags: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Such as --config.data.split=0.9,0.1,0: a folder or a table may have none, and its test MRR is null."""
+    untested = {**report(0.5, 0), "selection_mrr": 0.5, "best_epoch": 1, "seconds": 1.0}
+    untested["test"] = dict.fromkeys(untested["test"])
+    monkeypatch.setattr(runs, "run_round", lambda _: untested)
+    assert command.main([*flags, f"--out={tmp_path}"]) == 2
+    said = "error: the graph has no test facts, which the figures of this experiment are of\n"
+    assert capsys.readouterr().err == said
 
 
 def test_the_hyperparameters_are_keys() -> None:

@@ -257,6 +257,10 @@ def test_records_that_do_not_fit_are_refused(
     capsys.readouterr()
     assert tune.main([*arguments, "--config.score.margin=5.0"]) == 2
     assert "trial000.json is of another config (score.margin=9.0 there, 5.0 now)" in capsys.readouterr().err
+    older = json.loads((tmp_path / "transe" / "trial000.json").read_text())
+    del older["config"]["model.products"], older["config"]["score.margin"]
+    (tmp_path / "transe" / "trial000.json").write_text(json.dumps(older))
+    assert tune.main(arguments) == 0, "keys that came later had their defaults"
     (tmp_path / "transe" / "trial000.json").write_text("[]")
     assert tune.main(arguments) == 2
     line = capsys.readouterr().err
