@@ -10,6 +10,7 @@ import pytest
 
 from numcoke_jax.api import Model, NumericKG, train
 from numcoke_jax.console import Console
+from numcoke_jax.data.folder import write_folder as write_graph
 from numcoke_jax.environment import graph_hash
 from numcoke_jax.errors import UserError
 from tests.tiny_runs import compiled_fast, config_of, numcoke, untrained, write_folder
@@ -68,6 +69,14 @@ def test_one_name_needs_no_list() -> None:
 def test_tables_that_cannot_be_read(frame: pd.DataFrame, message: str) -> None:
     with pytest.raises(UserError, match=message):
         NumericKG.from_table(frame, name="name")
+
+
+def test_a_folder_gives_the_graph_that_was_written(tmp_path: Path) -> None:
+    kg = NumericKG.from_table(TABLE, name="name")
+    write_graph(kg.graph, tmp_path / "graph")
+    assert graph_hash(NumericKG.from_folder(tmp_path / "graph").graph) == graph_hash(kg.graph)
+    with pytest.raises(UserError, match="no such folder; expected one with train.txt"):
+        NumericKG.from_folder(tmp_path / "graf")
 
 
 # --- training
