@@ -84,13 +84,15 @@ class NumericKG:
             stored, notices = numeric_columns(file, (*names, *compared))
         every = tuple(dict.fromkeys((*compared, *stored)))
         if not every:
-            raise UserError("table: no column holds numbers only; name some with relations=[...]")
+            why = "".join(f"; {notice}" for notice in notices)
+            raise UserError(f"table: no column holds numbers only; name some with relations=[...]{why}")
         known = [field.name for field in dataclasses.fields(ComparisonSettings)]
         for key in settings:
             if key not in known:
                 raise UserError(f"from_table: {key} is no setting; there are {', '.join(known)}")
         spec = TableSpec("table", (), "", names, ", ".join(["{}"] * len(names)), every, compared or every)
-        table = dataclasses.replace(entity_table(spec, file), notices=tuple(notices))
+        table = entity_table(spec, file)
+        table = dataclasses.replace(table, notices=(*notices, *table.notices))
         defaults = {"groups": "common", "group_size": 0, "missing_rate": 0.0, "split": (0.8, 0.1, 0.1)}
         return cls(build_graph(table, compared or every, ComparisonSettings(**{**defaults, **settings})))
 

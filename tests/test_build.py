@@ -39,6 +39,22 @@ def run(*options):
     return main([*map(str, options)])
 
 
+@pytest.mark.parametrize(
+    ("rest", "said"),
+    [
+        (";2", "leave none for training; compare more values; t.csv: fields Power; column 'Weight' left out"),
+        (";red", "t.csv: no column holds numbers only; name some with --relations; column 'Weight'"),
+    ],
+)
+def test_an_error_says_which_columns_were_left_out(rest, said, tmp_path, capsys):
+    """A table with decimal commas: what is left of it compares nothing."""
+    rows = "".join(f"car {row};{row},5{rest}\n" for row in range(9))
+    (tmp_path / "t.csv").write_text(f"Name;Weight;Power\n{rows}")
+    assert run(f"--table={tmp_path / 't.csv'}", "--name=Name", f"--out={tmp_path / 'out'}") == 2
+    line = capsys.readouterr().err
+    assert said in line and "'0,5' in data row 1 (a decimal comma)" in line and line.count("\n") == 1
+
+
 def test_the_folder_holds_what_the_table_says(table, tmp_path, capsys):
     out = tmp_path / "new" / "graph"
     options = ("--name=Name", "--relations=Weight", f"--out={out}", "--missing-rate=0", "--groups=common")
@@ -147,9 +163,14 @@ def test_chosen_fields_are_stored_beside_the_compared_ones(table, tmp_path):
 
 def test_columns_of_numbers_and_near_misses():
     columns = {"": ["1", "2"], "x": ["1", ""], "empty": ["", "NA"], "text": ["a", "b"], "bad": ["1", "1,5"]}
+    columns |= {"commas": ["", "2,5"], "units": ["5 kg", "1,000"], "streets": ["5 Elm Road", "Elm Road"]}
     found, notices = numeric_columns(TableFile("t.csv", {**columns, "n": ["7", "8"]}), ("n",))
     assert found == ("x",)
-    assert notices == ["column 'bad' left out: not only numbers, '1,5' in data row 2 (a decimal comma)"]
+    assert notices == [
+        "column 'bad' left out: not only numbers, '1,5' in data row 2 (a decimal comma)",
+        "column 'commas' left out: not only numbers, '2,5' in data row 2 (a decimal comma)",
+        "column 'units' left out: not only numbers, '5 kg' in data row 1 (a number with a unit) and 1 more",
+    ]
 
 
 def test_split_names():

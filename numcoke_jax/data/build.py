@@ -16,6 +16,7 @@ from collections.abc import Collection, Sequence
 from numcoke_jax.commands import OneLineParser, as_typed, run_command
 from numcoke_jax.data.comparisons import DIRECTIONS, GROUPS, PROTOCOLS, ComparisonSettings
 from numcoke_jax.data.folder import write_folder
+from numcoke_jax.data.literal_values import NEARLY_NUMBERS
 from numcoke_jax.data.load import build_graph
 from numcoke_jax.data.sources import known_table
 from numcoke_jax.data.table_files import TableFile, column_numbers, describe_cells, read_table, suggestion
@@ -198,7 +199,8 @@ def chosen_table(options: argparse.Namespace) -> tuple[EntityTable, tuple[str, .
         stored, notices = numeric_columns(file, (*names, *compared))
     fields = tuple(dict.fromkeys((*compared, *stored)))
     if not fields:
-        raise UserError(f"{file.where}: no column holds numbers only; name some with --relations")
+        why = "".join(f"; {notice}" for notice in notices)
+        raise UserError(f"{file.where}: no column holds numbers only; name some with --relations{why}")
     title = os.path.basename(path)
     spec = TableSpec(
         name=title,
@@ -234,14 +236,14 @@ def numeric_columns(file: TableFile, taken: Collection[str]) -> tuple[tuple[str,
     """The columns that hold numbers and missing cells only, and a notice for each that nearly does.
 
     Columns in `taken` and those without a name are passed over.  A column with some numbers and some
-    other cells is left out, but never in silence.
+    other cells, or with nothing but numbers in another notation, is left out, but never in silence.
     """
     found, notices = [], []
     for column, cells in file.columns.items():
         if column in taken or not column:
             continue
         _, observed, wrong = column_numbers(cells)
-        if wrong and observed.any():
+        if wrong and (observed.any() or NEARLY_NUMBERS.issuperset(wrong.values())):
             notices.append(
                 f"column {column!r} left out: not only numbers, {describe_cells(cells, wrong, most=1)}"
             )

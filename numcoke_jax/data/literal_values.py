@@ -48,6 +48,12 @@ INTEGER_TYPES = frozenset(
 )
 REAL_TYPES = frozenset(("decimal", "double", "float"))
 NON_FINITE_WORDS = frozenset(("nan", "inf", "infinity"))
+THOUSANDS, DECIMAL_COMMA, UNIT = (
+    "a number with thousands separators",
+    "a decimal comma",
+    "a number with a unit",
+)
+NEARLY_NUMBERS = frozenset((THOUSANDS, DECIMAL_COMMA, UNIT))  # why a text that was meant as a number is none
 EXACT_INTEGERS = 2.0**53  # every integer up to here is a float64
 
 
@@ -174,9 +180,9 @@ def _why_not_a_number(text: str) -> str:
     if re.match(
         r"[-+]?[0-9]{1,3}([,.' \u00a0\u2009\u202f\u2019\u066c\uff0c_][0-9]{3})+([.,][0-9]+)?\Z", text
     ):
-        return "a number with thousands separators"
+        return THOUSANDS
     if re.match(r"[-+]?[0-9]+,[0-9]+\Z", text):
-        return "a decimal comma"
+        return DECIMAL_COMMA
     if re.match(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)\s*[^\s0-9.,:_/-]", text):
-        return "a number with a unit"
+        return UNIT
     return "not a number"

@@ -99,8 +99,14 @@ def build_graph(table: EntityTable, relations: Sequence[str], settings: Comparis
       table: entities with values.
       relations: fields that get a comparative relation each.
       settings: protocol, groups, split, mask and seed.
+
+    Raises:
+      UserError: as `compare`; with what was left out of the table, which may be why.
     """
-    comparisons = compare(table, relations, settings)
+    try:
+        comparisons = compare(table, relations, settings)
+    except UserError as error:
+        raise UserError("; ".join([str(error), *table.notices])) from None
     graph, report = encode_comparisons(table, comparisons)
     total = len(table.entities)
     kept = f"{settings.entities} of {total}" if 0 < settings.entities < total else str(total)
