@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from numcoke_jax.commands import OneLineParser, as_typed, run_command
-from numcoke_jax.config_checks import printable, shown_path
+from numcoke_jax.config import default_config
+from numcoke_jax.config_checks import flatten, printable, shown_path
 from numcoke_jax.console import Console
 from numcoke_jax.errors import UserError
 from numcoke_jax.progress import duration
@@ -27,7 +28,10 @@ NOT_THERE = "-"
 
 @dataclasses.dataclass(frozen=True)
 class FinishedRun:
-    """What a workdir says: its name, report.json and config.json (flat: "section.key" -> value)."""
+    """What a workdir says: its name, report.json and config.json (flat: "section.key" -> value).
+
+    A key that came after the run has its default, which keeps what the program did before.
+    """
 
     name: str
     report: Mapping[str, Any]
@@ -151,8 +155,9 @@ def _read_run(workdir: Path, name: str) -> FinishedRun:
     if not (workdir / REPORT_FILE).exists():
         raise UserError(f"{where} has no {REPORT_FILE}: the run is not finished, or this is no workdir")
     report, config = read_json(workdir / REPORT_FILE), read_json(workdir / "config.json")
+    defaults = json.loads(json.dumps(flatten(default_config())))  # as a stored config has them
     try:
-        run = FinishedRun(name, report, dict(config))
+        run = FinishedRun(name, report, {**defaults, **config})
         _row(run)
     except (KeyError, TypeError, ValueError, AttributeError):
         raise UserError(f"{where}: {REPORT_FILE} is no report of this program; write it anew") from None

@@ -68,6 +68,17 @@ def test_json_has_the_same(finished: Run, capsys: pytest.CaptureFixture[str]) ->
     assert "different data" in "".join(capsys.readouterr())
 
 
+def test_a_run_that_is_older_than_a_key_has_its_default(
+    finished: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    older, newer = finished("older", 0.5), finished("newer", 0.5, model__products="bfloat16")
+    config = json.loads((older / "config.json").read_text())
+    del config["model.products"], config["attention.operators"]
+    (older / "config.json").write_text(json.dumps(config))
+    found = json.loads(output(capsys, older, newer, "--json"))["config"]
+    assert found == {"model.products": ["float32", "bfloat16"]}
+
+
 @pytest.mark.parametrize("count", [1, RUNS_A_BLOCK, 2 * RUNS_A_BLOCK + 1])
 def test_any_number_of_runs_fits_80_columns(
     count: int, finished: Run, capsys: pytest.CaptureFixture[str]
