@@ -1,5 +1,6 @@
 """An explanation on a terminal of 80 columns, and as a figure."""
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -43,16 +44,12 @@ def show(found: Mapping[str, Any], console: Console) -> None:
 
 
 def figure(found: Mapping[str, Any], path: Path) -> None:
-    """Write terms, and attention of both entities, as a PNG."""
+    """Write terms, and attention of both entities, as a PNG; raises UserError where that is impossible."""
     # Two dollar signs in the names would begin and end a formula, and most texts are none.
     with matplotlib.rc_context({"text.parse_math": False}):
-        panels = _panels(found)
-        temporary = path.with_name(f".{path.stem}.part.png")
-        try:
-            panels.savefig(temporary, dpi=120)
-            write_bytes_atomically(path, temporary.read_bytes())
-        finally:
-            temporary.unlink(missing_ok=True)
+        drawn = io.BytesIO()
+        _panels(found).savefig(drawn, dpi=120, format="png")
+    write_bytes_atomically(path, drawn.getvalue())
 
 
 def _panels(found: Mapping[str, Any]) -> Figure:

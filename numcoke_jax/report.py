@@ -61,7 +61,7 @@ def write_bytes_atomically(path: Path, content: bytes) -> None:
 def cannot_write(path: Path, error: OSError) -> UserError:
     """The message for a file of the workdir that the system refuses to write."""
     reason = error.strerror or type(error).__name__
-    return UserError(f"cannot write {shown_path(path)}: {reason}; free space or choose another --workdir")
+    return UserError(f"cannot write {shown_path(path)}: {reason}; free space or choose another folder")
 
 
 def build_report(

@@ -183,6 +183,16 @@ def test_tables_json_and_picture(command: Callable[..., tuple[int, str, str]], t
     assert sorted(path.name for path in tmp_path.iterdir()) == ["why.json", "why.png"]
 
 
+@pytest.mark.parametrize("name", ["why.json", "why.png"])
+def test_a_file_that_cannot_be_written_is_named(
+    command: Callable[..., tuple[int, str, str]], name: str, tmp_path: Path
+) -> None:
+    place = tmp_path / "absent" / name
+    code, _, err = command(f"--out={place}")
+    said = f"error: cannot write {place}: No such file or directory; free space or choose another folder\n"
+    assert (code, err) == (2, said)
+
+
 @pytest.mark.parametrize(
     ("argument", "message"),
     [

@@ -172,7 +172,7 @@ def test_a_disk_that_fills_up_is_one_message_and_a_log_that_goes_on(tmp_path: Pa
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert str(caught.value) == (
-        f"cannot write {tmp_path / METRICS_FILE}: File too large; free space or choose another --workdir"
+        f"cannot write {tmp_path / METRICS_FILE}: File too large; free space or choose another folder"
     )
     log.close()
     assert (tmp_path / METRICS_FILE).stat().st_size == 1000, "the last line is torn"

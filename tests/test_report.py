@@ -120,7 +120,7 @@ def test_a_full_disk_leaves_the_old_file_and_one_message(
             with pytest.raises(UserError) as caught:
                 write_json_atomically(path, {"new": 2})
         assert str(caught.value) == (
-            f"cannot write {path}: No space left on device; free space or choose another --workdir"
+            f"cannot write {path}: No space left on device; free space or choose another folder"
         )
         assert [entry.name for entry in tmp_path.iterdir()] == ["out.json"], "no temporary file is left"
         assert read_json(path) == {"old": 1}
