@@ -100,9 +100,11 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _relation(trained: Trained, name: str) -> int:
-    names = trained.run.graph.vocabulary.relations
+    names, test = trained.run.graph.vocabulary.relations, trained.run.graph.test
+    if not name and not len(test):
+        raise UserError("--relation is missing: the graph has no test facts that would name one")
     if not name:
-        return int(trained.run.graph.test[0, 1])
+        return int(test[0, 1])
     if name not in names:
         raise UserError(f"--relation={printable(name)} is not in the graph{did_you_mean(name, names)}")
     return names.index(name)

@@ -36,7 +36,7 @@ class Need:
 
 
 def check_memory(run: Run, console: Console) -> Need:
-    """Tell how much memory the run needs; compiles the step and the ranking on the way, allocates nothing.
+    """Tell how much memory the run needs; compiles the step and the ranking, allocates one batch at most.
 
     Raises:
       UserError: more than the device has; the message names the settings to lower.

@@ -30,7 +30,6 @@ from numcoke_jax.models.numeric_embedding import Literals
 UP, DOWN = 0, 1  # index of a direction in w_r
 INITIAL_SLOPE = 10.0  # of the tanh: positions 1/10 apart are told apart at the start
 LARGEST_LOG_SLOPE = 30.0  # an infinite slope times equal positions would be no number; this one is a step
-INITIAL_CERTAINTY = 0.5  # of a missing value
 # TPUs and tensor cores would round positions to 8 or 11 binary digits: close values would become ties.
 PRECISION = lax.Precision.HIGHEST
 
@@ -70,6 +69,7 @@ class NumericOrder(nn.Module):
         positions = jnp.where(literals.observed, literals.positions, missing_position)
         log_slope = self.param("log_slope", nn.initializers.constant(jnp.log(INITIAL_SLOPE)), per_relation)
         weight = self.param("weight", nn.initializers.ones_init(), per_relation)
+        # Its sigmoid: a missing value has half the certainty of an observed one at the start.
         missing_certainty = self.param("missing_certainty", nn.initializers.zeros_init(), per_relation)
         choices = self.field_choices(fields)[relations]
         average = functools.partial(jnp.einsum, "sm,nm->sn", precision=PRECISION)
