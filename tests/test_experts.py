@@ -67,7 +67,7 @@ def test_training_equals_the_equation_with_the_drawn_noise(monkeypatch: pytest.M
     module, parameters = module_and_parameters(count=3)
     features = examples.normal(N, D, seed=1)
     psi = examples.normal(3, N, 3, seed=2)
-    monkeypatch.setattr(jax.random, "normal", lambda key, shape, dtype: psi.reshape(shape).astype(dtype))
+    monkeypatch.setattr(jax.random, "normal", lambda key, shape: psi.reshape(shape))
     found = mixture(module, parameters, features, train=True, noise_key=jax.random.key(0))
     expected = expected_mixture(parameters, features, 0, np.asarray(psi, np.float64))
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)

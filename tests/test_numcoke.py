@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from numcoke_jax.losses.objective import STREAMS_OF_MODELS
+from numcoke_jax.models import numcoke
 from numcoke_jax.models.attention import OPERATORS
 from numcoke_jax.models.interface import GraphSizes
 from numcoke_jax.models.numcoke import NumCoKE
 from numcoke_jax.ops import pairwise
+from numcoke_jax.ops.tiles import cut
 from tests import examples
 from tests.oracles import numcoke as oracle
 
@@ -277,3 +279,63 @@ def test_a_dropped_entity_keeps_its_place_in_the_numeric_order() -> None:
     training, evaluation = both_modes(parameters)
     np.testing.assert_allclose(training.positions.position, evaluation.positions.position, rtol=1e-6)
     assert np.abs(training.entities - evaluation.entities).max() > 0.01
+
+
+@pytest.mark.parametrize(
+    ("switches", "rows_at_once", "count"),
+    [("defaults", 4, 3), ("ablations", 2, 5), ("extensions", 4, 3), ("printed", 8, 2)],
+)
+def test_entities_encoded_by_tiles_are_those_encoded_at_once(
+    switches: str, rows_at_once: int, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one entity, of two with a rest, of most; both slots of each; in training, gradients included."""
+    config = examples.config_with(experts__noise=True, **SWITCHES[switches])
+    model, parameters = examples.model_and_parameters(config)
+
+    def loss(parameters: dict) -> jax.Array:
+        streams = ("gating_noise", "entity_dropout", "dropout")
+        keys = dict(zip(streams, jax.random.split(jax.random.key(1), 3), strict=True))
+        scored_and_encoded = examples.apply(
+            model, parameters, RELATIONS, HEADS, examples.literals(), train=True, rngs=keys
+        )
+        return sum((jnp.sin(leaf).sum() for leaf in jax.tree.leaves(scored_and_encoded)), jnp.zeros(()))
+
+    def value_and_gradient() -> Any:
+        return examples.compiled(jax.value_and_grad(loss))(parameters)
+
+    at_once = value_and_gradient()
+    counts = []
+
+    def counted_cut(rows: jax.Array, axis: int, tiles: int) -> jax.Array:
+        counts.append(tiles)
+        return cut(rows, axis, tiles)
+
+    monkeypatch.setattr(numcoke, "cut", counted_cut)
+    monkeypatch.setattr(numcoke, "ROWS_ON_CPU", rows_at_once)
+    found = value_and_gradient()
+    assert set(counts) == {count}
+    jax.tree.map(
+        lambda one, other: np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-5), found, at_once
+    )
+
+
+def test_the_backward_pass_over_tiles_keeps_no_inner_activations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a step keeps an entity, beside the parameters, falls to less than a third."""
+    sizes = GraphSizes(entities=512, relations=2, fields=3)
+    model, parameters = examples.model_and_parameters(examples.config_with(), sizes)
+
+    def temporary_bytes() -> int:
+        def loss(parameters: dict) -> jax.Array:
+            encoded = examples.apply(
+                model, parameters, RELATIONS, examples.literals(sizes), train=False, method="encode"
+            )
+            return jnp.sin(encoded.entities).sum()
+
+        compiled = jax.jit(jax.grad(loss)).lower(parameters).compile()
+        analysis = compiled.memory_analysis()
+        assert analysis is not None
+        return analysis.temp_size_in_bytes
+
+    at_once = temporary_bytes()
+    monkeypatch.setattr(numcoke, "ROWS_ON_CPU", 32)
+    assert temporary_bytes() < at_once / 3

@@ -39,12 +39,27 @@ class MixtureOfExperts(nn.Module):
     noise: bool = True
     products: str = "float32"
 
-    @nn.compact
     def __call__(
         self, features: Float[Array, "N d"], relations: Int[Array, " S"], *, train: bool
     ) -> Float[Array, "S N d"]:
+        return self.mix(features, relations, self.draw_noise(len(relations), len(features), train=train))
+
+    def draw_noise(self, slots: int, entities: int, *, train: bool) -> Float[Array, "S N K"] | None:
+        """psi before it is scaled, standard normal; None where there is none."""
+        if not (train and self.noise and self.count > 1):
+            return None
+        return jax.random.normal(self.make_rng("gating_noise"), (slots, entities, self.count))
+
+    @nn.compact
+    def mix(
+        self,
+        features: Float[Array, "N d"],
+        relations: Int[Array, " S"],
+        noise: Float[Array, "S N K"] | None,
+    ) -> Float[Array, "S N d"]:
+        """e_i of the entities with these features and this noise of `draw_noise`."""
         perspectives = self.perspectives(features)
-        gate = self.gate(perspectives, relations, train=train)
+        gate = self.gate(perspectives, relations, noise)
         self.sow("intermediates", "gate", gate)  # kept only by who asks for the collection: explain.py
         return jnp.einsum("snk,nkd->snd", gate, perspectives)
 
@@ -64,7 +79,10 @@ class MixtureOfExperts(nn.Module):
         return features[:, None, :] + outputs
 
     def gate(
-        self, perspectives: Float[Array, "N K d"], relations: Int[Array, " S"], *, train: bool
+        self,
+        perspectives: Float[Array, "N K d"],
+        relations: Int[Array, " S"],
+        noise: Float[Array, "S N K"] | None,
     ) -> Float[Array, "S N K"]:
         """F_k, the experts' weights; they sum to 1 over K."""
         # U(H_k), without a bias: the same for all experts, it would cancel in their softmax.
@@ -72,8 +90,7 @@ class MixtureOfExperts(nn.Module):
         temperature = self.param("relation_temperature", nn.initializers.zeros_init(), (self.num_relations,))
         scale = nn.softplus(nn.Dense(1, name="noise_scale")(perspectives)[..., 0])  # softplus(U'(H_k))
         logits = jnp.broadcast_to(logits, (relations.shape[0], *logits.shape))
-        if train and self.noise and self.count > 1:
-            noise = jax.random.normal(self.make_rng("gating_noise"), logits.shape, logits.dtype)
+        if noise is not None:
             logits = logits + scale * noise
         rho = jnp.maximum(nn.sigmoid(temperature[relations]), SMALLEST_TEMPERATURE)
         # The softmax of the gaps to the largest logit is that of the logits.  Divided first, large logits
