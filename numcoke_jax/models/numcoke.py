@@ -20,7 +20,7 @@ from numcoke_jax.models.interface import GraphSizes
 from numcoke_jax.models.numeric_embedding import Literals, NumericValueEmbedding
 from numcoke_jax.models.numeric_order import NumericOrder, order_logits
 from numcoke_jax.models.score import EncodedEntities, TranslationOrderScore
-from numcoke_jax.ops.tiles import cut, join
+from numcoke_jax.ops.tiles import cut, join, tile_count
 
 # Rows (slot, entity) encoded at once.  Measured on 2 cores at S 4, N 64,000, d 200: in 0.6 of the time of one
 # tile, which leaves the caches.  An accelerator needs many rows to be busy: there tiles bound memory only.
@@ -90,7 +90,7 @@ class NumCoKE(nn.Module):
         # A graph without literals has no attributes to attend to or to fuse.
         coefficients, basis = self.numeric(literals) if self.sizes.fields else (None, None)
         rows = EntityRows(features, noise, coefficients)
-        count = -(-slots * len(features) // rows_at_once())
+        count = tile_count(len(features), -(-slots * len(features) // rows_at_once()))
         # Who reads intermediates wants all entities in one array.
         if count == 1 or self.is_initializing() or self.is_mutable_collection("intermediates"):
             entities, projected = self._encode_rows(rows, basis, relations)

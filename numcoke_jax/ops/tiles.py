@@ -1,12 +1,23 @@
 """Entities in tiles that are worked on one after the other: what one tile needs stays in the caches.
 
 A tile takes every `count`-th entity.  Where a mesh has cut the axis of the entities, each device then has its
-part of every tile, and nothing has to move.
+part of every tile, and nothing has to move if the devices divide a tile.
 """
 
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
+
+
+def tile_count(entities: int, least: int) -> int:
+    """How many tiles: at least so many, or one an entity, and fewer than twice as many.
+
+    If it can, the number divides the entities, so that nothing is padded, and leaves their factors of 2 to
+    the tiles, so that a mesh of 2, 4 or 8 devices divides those.
+    """
+    least = min(least, entities)
+    divisors = [count for count in range(least, 2 * least) if entities % count == 0]
+    return min(divisors, key=lambda count: (count & -count, count), default=least)
 
 
 def cut(rows: Array, axis: int, count: int) -> Array:
