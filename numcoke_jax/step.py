@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from flax import struct
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from numcoke_jax import prng
 from numcoke_jax.batches import Batch
@@ -121,7 +121,7 @@ def _update(
     gradient = jax.value_and_grad(objective.losses_and_statistics, has_aux=True)
     (total, (terms, statistics)), gradients = gradient(state.params, batch, literals, model=model, key=key)
     updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
-    watched = {"total": total, "gradient": optax.tree.norm(gradients)}
+    watched = {"total": total, "gradient": jnp.where(_all_finite(gradients), 0.0, jnp.nan)}
     parts = _nonfinite_parts(watched | {name: summed for name, (summed, _) in terms.items()})
     state = state.replace(
         step=state.step + 1,
@@ -130,6 +130,11 @@ def _update(
         losses=_add_losses(state.losses, terms, parts, state.step),
     )
     return state, total
+
+
+def _all_finite(tree: Any) -> Bool[Array, ""]:
+    """Whether no entry of a tree is NaN or infinite; the norm would tell too, at many times the price."""
+    return functools.reduce(jnp.logical_and, (jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree)))
 
 
 def _nonfinite_parts(watched: dict[str, Array]) -> Int[Array, ""]:
