@@ -121,7 +121,7 @@ def _update(
     gradient = jax.value_and_grad(objective.losses_and_statistics, has_aux=True)
     (total, (terms, statistics)), gradients = gradient(state.params, batch, literals, model=model, key=key)
     updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
-    watched = {"total": total, "gradient": jnp.where(_all_finite(gradients), 0.0, jnp.nan)}
+    watched = {"total": total, "gradient": jnp.where(_squares_are_finite(gradients), 0.0, jnp.nan)}
     parts = _nonfinite_parts(watched | {name: summed for name, (summed, _) in terms.items()})
     state = state.replace(
         step=state.step + 1,
@@ -132,9 +132,13 @@ def _update(
     return state, total
 
 
-def _all_finite(tree: Any) -> Bool[Array, ""]:
-    """Whether no entry of a tree is NaN or infinite; the norm would tell too, at many times the price."""
-    return functools.reduce(jnp.logical_and, (jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree)))
+def _squares_are_finite(tree: Any) -> Bool[Array, ""]:
+    """Whether every entry can be squared: where Adam's second moment is infinite, a parameter stands still.
+
+    The norm would tell too, but on the CPU at many times the price.
+    """
+    finite = (jnp.isfinite(jnp.square(leaf)).all() for leaf in jax.tree.leaves(tree))
+    return functools.reduce(jnp.logical_and, finite)
 
 
 def _nonfinite_parts(watched: dict[str, Array]) -> Int[Array, ""]:

@@ -70,6 +70,11 @@ def test_the_per_query_formulation_has_the_logits_and_the_loss_of_the_package() 
             ["--mesh-data=64", "--mesh-entity=2"],
             "mesh.data=64 times mesh.entity=2 needs 128 devices",
         ),
+        (
+            scaling.main,
+            ["--repeats=0"],
+            "--repeats=0 is out of range: needs an integer >= 1",
+        ),
         (prediction.main, ["--queries=0"], "--queries=0 is out of range: needs an integer >= 1"),
         (loading.main, ["--triples=0"], "--triples=0 is out of range: needs an integer >= 1"),
         (loading.main, ["--what"], "unrecognized arguments: --what"),
@@ -84,6 +89,16 @@ def test_wrong_arguments_are_one_line(
     assert callable(main) and main(arguments) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"error: {text}") and error.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_a_step_that_cannot_be_is_told_in_its_own_words() -> None:
+    sizes = {"entities": 8, "fields": 2, "dim": 8, "queries": 4, "relations": 2, "mesh-entity": 3}
+    with pytest.raises(
+        scaling.UserError,
+        match=r"^-m experiments.benchmark.step --entities=8 .*--repeats=1: mesh\.entity=3 must divide the 8",
+    ):
+        scaling.run_step(sizes, 1)
 
 
 @pytest.mark.slow

@@ -228,6 +228,13 @@ def test_a_gradient_that_is_not_finite_counts_though_its_loss_is() -> None:
     assert parts_of(state) == {"gradient"}
 
 
+def test_a_gradient_too_large_to_be_squared_counts_as_not_finite() -> None:
+    """Its own entry, 3e19, is finite; Adam's second moment of it would not be."""
+    state, loss = simple_step(2.0)(simple_state(1.5e19, 0.0), examples.batch(), examples.literals())
+    assert np.isfinite(loss)
+    assert parts_of(state) == {"gradient"}
+
+
 @dataclasses.dataclass(frozen=True)
 class Given(Objective):
     """Losses that do not depend on anything."""

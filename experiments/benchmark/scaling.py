@@ -63,7 +63,7 @@ def run_step(sizes: dict[str, int], repeats: int) -> dict[str, Any]:
         done = subprocess.run([*command, f"--json={file}"], capture_output=True, text=True, env=environment)
         if done.returncode:
             lines = done.stderr.strip().splitlines() or [f"ended with code {done.returncode}"]
-            raise UserError(f"{' '.join(command[1:])}: {lines[-1]}")
+            raise UserError(f"{' '.join(command[1:])}: {lines[-1].removeprefix('error: ')}")
         return json.loads(file.read_text())
 
 
