@@ -38,17 +38,22 @@ def settings(_: Any = None) -> list[Setting]:
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
     """Test MRR of the settings; what is removed left, what is added right."""
-    figure, panels = figures.new_figure(9.0, 3.4, panels=2, columns=2)
+    figure, panels = figures.new_figure(11.0, 3.6, panels=2, columns=2)
     by_label = {row["label"]: row for row in rows}
     removed = ["full model", *(f"without {part}" for part in OFF)]
     added = ["none of the three", *(f"only {part}" for part in OFF), "full model"]
-    lowest = min(row["mrr"]["mean"] - (row["mrr"]["std"] or 0.0) for row in rows)
+    series = sweep.mrr_series(rows)
+    means = [mean for points in series.values() for mean, _ in points if mean is not None]
+    lowest, highest = min(means), max(means)
     for panel, labels, title in zip(panels, (removed, added), ("one removed", "one added"), strict=True):
         short = [label.replace(" ", "\n", 1) for label in labels]
-        figures.bars(panel, short, {"MRR": [sweep.point(by_label[label], "mrr") for label in labels]})
+        figures.bars(panel, short, sweep.mrr_series([by_label[label] for label in labels]))
         panel.set_title(title, fontsize=10)
         panel.set_ylabel("test MRR, filtered, tails", fontsize=9)
-        panel.set_ylim(max(0.0, lowest - 0.1), min(1.02, max(row["mrr"]["mean"] for row in rows) + 0.06))
+        panel.set_ylim(max(0.0, lowest - 0.1), min(1.02, highest + 0.06))
+    if len(series) > 1:
+        handles, names = panels[0].get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside lower center", ncols=2, fontsize=8, frameon=False)
     figures.save(figure, path)
 
 

@@ -20,10 +20,11 @@ def settings(options: argparse.Namespace) -> list[Setting]:
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """MRR, Hits@1 and Hits@10 of the models."""
-    figure, (panel,) = figures.new_figure(1.6 + 1.5 * len(rows), 3.4)
-    names = {"mrr": "MRR", "hits@1": "Hits@1", "hits@10": "Hits@10"}
-    series = {name: [sweep.point(row, metric) for row in rows] for metric, name in names.items()}
+    """Hits@1, Hits@10 and MRR of the models, the MRR also on shuffled values."""
+    figure, (panel,) = figures.new_figure(1.6 + 1.9 * len(rows), 3.4)
+    hits = {"hits@1": "Hits@1", "hits@10": "Hits@10"}
+    series = {name: [sweep.point(row, metric) for row in rows] for metric, name in hits.items()}
+    series |= sweep.mrr_series(rows)
     figures.bars(panel, [row["label"] for row in rows], series)
     panel.set_ylabel("test, filtered, tails", fontsize=9)
     panel.legend(fontsize=8, frameon=False)

@@ -69,10 +69,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     height = 2.8 * -(-len(by_name) // columns)
     figure, panels = figures.new_figure(3.1 * columns, height, panels=len(by_name), columns=columns)
     for panel, (name, of_name) in zip(panels, by_name.items(), strict=True):
-        series = {
-            title: [sweep.point(row, metric) for row in of_name]
-            for metric, title in {"mrr": "MRR", "hits@1": "Hits@1"}.items()
-        }
+        series = {"Hits@1": [sweep.point(row, "hits@1") for row in of_name], **sweep.mrr_series(of_name)}
         figures.lines(panel, [row["label"].split(" = ")[1] for row in of_name], series)
         panel.set_xlabel(PARAMETERS[name].axis, fontsize=9)
         panel.set_ylabel("test, filtered, tails", fontsize=8)

@@ -31,10 +31,7 @@ def settings(options: argparse.Namespace) -> list[Setting]:
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
     """MRR and Hits@1 over the share."""
     figure, (panel,) = figures.new_figure(5.2, 3.4)
-    series = {
-        name: [sweep.point(row, metric) for row in rows]
-        for metric, name in {"mrr": "MRR", "hits@1": "Hits@1"}.items()
-    }
+    series = {"Hits@1": [sweep.point(row, "hits@1") for row in rows], **sweep.mrr_series(rows)}
     figures.lines(panel, [row["label"].removesuffix(" %") for row in rows], series)
     panel.set_xlabel("share of the relation in the query, %", fontsize=9)
     panel.set_ylabel("test, filtered, tails", fontsize=9)

@@ -1,8 +1,9 @@
 """What the experiments that change some keys of one config share: runs by setting and seed, means, files.
 
-A setting is a label and the keys that it changes.  Every (setting, seed) is one run in a workdir of its
-own under --out; finished runs are read, stopped ones go on, so the same command after a stop ends where
-it would have.
+A setting is a label and the keys that it changes.  Every (setting, values, seed) is one run in a workdir of
+its own under --out; finished runs are read, stopped ones go on, so the same command after a stop ends where
+it would have.  Each setting runs on the true values and, as a control, on shuffled ones: the gap between the
+two says how much of its MRR the numbers are good for.
 """
 
 import argparse
@@ -26,6 +27,10 @@ from numcoke_jax.errors import UserError
 from numcoke_jax.report import write_json_atomically
 
 LONGEST_RUN = RULES["train.epochs"].high
+SHOWN = ("mrr", "hits@1", "mr")  # on the screen, which has 80 columns; the JSON has all metrics
+VALUES = ("true,shuffled", "true")
+
+Key = tuple[str, str]  # setting, values
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,19 +127,19 @@ def folder_name(label: str) -> str:
 
 def run_settings(
     settings: Sequence[Setting], options: argparse.Namespace, extra: Sequence[str]
-) -> dict[str, list[dict[str, Any]]]:
-    """The reports of every setting, one a seed; all flags are checked before the first run starts.
+) -> dict[Key, list[dict[str, Any]]]:
+    """The reports of every setting and control, one a seed; all flags are checked before a run starts.
 
     Raises:
       UserError: a wrong flag; two runs on different data.
     """
     seeds = seeds_of(options.seeds)
     commands = {
-        (setting.label, seed): round_command(
+        ((setting.label, control), seed): round_command(
             flags_of(
                 setting.config or options.config,
-                setting.values,
-                options.out / f"{folder_name(setting.label)}-seed{seed}",
+                {**setting.values, **({} if control == "true" else {"data.control": control})},
+                options.out / _run_folder(setting.label, control, seed),
                 data=options.data,
                 seed=seed,
                 epochs=options.epochs,
@@ -142,28 +147,54 @@ def run_settings(
             )
         )
         for setting in settings
+        for control in options.values.split(",")
         for seed in seeds
     }
-    reports: dict[str, list[dict[str, Any]]] = {setting.label: [] for setting in settings}
-    for (label, seed), command in commands.items():
-        reports[label].append(run_round(command))
-        print(f"{label}, seed {seed}: test MRR {mrr_of_test(reports[label][-1]):.4f}", flush=True)
-    for of_setting in reports.values():
-        check_same_data(of_setting)
+    reports: dict[Key, list[dict[str, Any]]] = {}
+    for (key, seed), command in commands.items():
+        reports.setdefault(key, []).append(run_round(command))
+        label = key[0] if key[1] == "true" else f"{key[0]}, {key[1]} values"
+        print(f"{label}, seed {seed}: test MRR {mrr_of_test(reports[key][-1]):.4f}", flush=True)
+    for of_key in reports.values():
+        check_same_data(of_key)
     return reports
 
 
-def rows_of(reports: Mapping[str, Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """A row a setting: label, seeds, epochs of the best checkpoints, and the test metrics as mean and std."""
-    return [
-        {
-            "label": label,
-            "seeds": [report["seed"] for report in of_setting],
-            "best_epochs": [report["best_epoch"] for report in of_setting],
-            **summary(of_setting)["test"],
-        }
-        for label, of_setting in reports.items()
-    ]
+def _run_folder(label: str, control: str, seed: int) -> str:
+    parts = [folder_name(label), *([] if control == "true" else [control]), f"seed{seed}"]
+    return "-".join(parts)
+
+
+def rows_of(reports: Mapping[Key, Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """A row a setting: label, seeds, epochs of the best checkpoints, the test metrics as mean and std.
+
+    "shuffled mrr" has mean and std of the control, "gap" the difference of the means; None without a control.
+    """
+    rows = []
+    for (label, control), of_setting in reports.items():
+        if control != "true":
+            continue
+        test, shuffled = summary(of_setting)["test"], reports.get((label, "shuffled"))
+        control_mrr = summary(shuffled)["test"]["mrr"] if shuffled else {"mean": None, "std": None}
+        rows.append(
+            {
+                "label": label,
+                "seeds": [report["seed"] for report in of_setting],
+                "best_epochs": [report["best_epoch"] for report in of_setting],
+                **test,
+                "shuffled mrr": control_mrr,
+                "gap": test["mrr"]["mean"] - control_mrr["mean"] if shuffled else None,
+            }
+        )
+    return rows
+
+
+def mrr_series(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[float | None, float | None]]]:
+    """Test MRR as figures take it: a series for the true values, one for the shuffled if there are such."""
+    series = {"MRR": [point(row, "mrr") for row in rows]}
+    if any(row["gap"] is not None for row in rows):
+        series["MRR, shuffled values"] = [point(row, "shuffled mrr") for row in rows]
+    return series
 
 
 def point(row: Mapping[str, Any], metric: str) -> tuple[float | None, float | None]:
@@ -180,14 +211,16 @@ def cell(metric: Mapping[str, float | None], digits: int = 3) -> str:
 
 
 def show(rows: Sequence[Mapping[str, Any]], title: str) -> None:
-    """Print the rows: mean ± standard deviation of the test metrics."""
-    table = Table(title=title, caption="test, filtered, tails; mean ± standard deviation over the seeds")
+    """Print the rows as a table of at most 80 columns: mean ± standard deviation of the test metrics, gap."""
+    caption = "test, filtered, tails; gap: MRR on true minus that on shuffled values"
+    table = Table(title=title, caption=caption)
     table.add_column("setting")
-    for name in METRIC_TITLES.values():
+    for name in (*(METRIC_TITLES[metric] for metric in SHOWN), "gap"):
         table.add_column(name, justify="right")
     for row in rows:
-        table.add_row(row["label"], *(cell(row[metric]) for metric in METRIC_TITLES))
-    rich.console.Console(markup=False, highlight=False).print(table)
+        cells = [cell(row[metric], digits=2 if metric == "mr" else 3) for metric in SHOWN]
+        table.add_row(row["label"], *cells, "-" if row["gap"] is None else f"{row['gap']:+.3f}")
+    rich.console.Console(width=80, markup=False, highlight=False).print(table)
 
 
 def run_experiment(
@@ -203,9 +236,12 @@ def run_experiment(
       name: of the files.
       settings: the settings for the parsed options.
       draw: (rows, path) -> the figure.
-      parser: of the options.
+      parser: of the options but --values, which is added.
       arguments: of the command line.
     """
+    parser.add_argument(
+        "--values", default=VALUES[0], choices=VALUES, help="true: without control (default: %(default)s)"
+    )
 
     def run() -> int:
         options, extra = parser.parse_known_args(arguments)

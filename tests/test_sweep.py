@@ -55,11 +55,13 @@ def test_every_setting_is_an_allowed_config_and_has_a_folder_of_its_own(name: st
         check_config(config)
 
 
+@pytest.mark.parametrize("values", sweep.VALUES)
 @pytest.mark.parametrize("name", ALL)
-def test_the_figure_is_a_png_whole_or_not_there(name: str, tmp_path: Path) -> None:
+def test_the_figure_is_a_png_whole_or_not_there(name: str, values: str, tmp_path: Path) -> None:
     reports = {
-        setting.label: [report(0.3 + 0.01 * place, seed) for seed in range(2)]
+        (setting.label, control): [report(0.3 + 0.01 * place, seed) for seed in range(2)]
         for place, setting in enumerate(settings_of(name))
+        for control in values.split(",")
     }
     ALL[name][0].draw(sweep.rows_of(reports), tmp_path / "figure.png")
     assert [path.name for path in tmp_path.iterdir()] == ["figure.png"]
@@ -77,11 +79,56 @@ def test_ablations_remove_one_part_or_leave_one() -> None:
 
 
 def test_rows_have_means_deviations_seeds_and_epochs() -> None:
-    (row,) = sweep.rows_of({"one": [report(0.4, 0), report(0.6, 1)]})
+    (row,) = sweep.rows_of({("one", "true"): [report(0.4, 0), report(0.6, 1)]})
+    assert row["gap"] is None and list(sweep.mrr_series([row])) == ["MRR"]
     assert (row["label"], row["seeds"], row["best_epochs"]) == ("one", [0, 1], [3, 3])
     mean, deviation = sweep.point(row, "mrr")
     assert mean == pytest.approx(0.5) and deviation == pytest.approx(0.1414213562)
     assert sweep.cell(row["mrr"]) == "0.500 ± 0.141" and sweep.cell(row["hits@10"]) == "-"
+
+
+def test_a_row_has_the_gap_to_the_control_and_the_table_80_columns(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    reports = {
+        ("one", "true"): [report(0.4, 0), report(0.6, 1)],
+        ("one", "shuffled"): [report(0.1, 0), report(0.3, 1)],
+        ("two", "true"): [report(0.4, 0)],
+    }
+    rows = {row["label"]: row for row in sweep.rows_of(reports)}
+    assert rows["one"]["gap"] == pytest.approx(0.3) and rows["two"]["gap"] is None
+    series = sweep.mrr_series(list(rows.values()))
+    assert series["MRR, shuffled values"] == [pytest.approx((0.2, 0.1414213562)), (None, None)]
+    sweep.show(list(rows.values()), "title")
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    cells = [[cell.strip() for cell in line.strip("│").split("│")] for line in lines if "│" in line]
+    assert ["one", "0.500 ± 0.141", "0.250 ± 0.071", "5.00 ± 1.41", "+0.300"] in cells
+
+
+def test_controls_have_a_workdir_of_their_own_and_the_true_values_keep_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = {}
+
+    def run_round(command: Any) -> dict[str, Any]:
+        ran[command.workdir.name] = command.config.data.control
+        return report(0.5, command.config.seed)
+
+    monkeypatch.setattr(sweep, "run_round", run_round)
+    arguments = ["--seeds=0,1", "--experts=2", f"--out={tmp_path}"]
+    assert num_experts.main([*arguments, "--values=true"]) == 0
+    assert ran == {"K_2-seed0": "true", "K_2-seed1": "true"}
+    assert json.loads((tmp_path / "num_experts.json").read_text())[0]["gap"] is None
+    assert num_experts.main(arguments) == 0
+    assert ran == {
+        "K_2-seed0": "true",
+        "K_2-seed1": "true",
+        "K_2-shuffled-seed0": "shuffled",
+        "K_2-shuffled-seed1": "shuffled",
+    }
+    assert json.loads((tmp_path / "num_experts.json").read_text())[0]["gap"] == 0.0
+    assert "K = 2, shuffled values, seed 1: test MRR 0.5000" in capsys.readouterr().out
 
 
 def test_keys_and_budget_reach_the_config() -> None:
@@ -189,7 +236,7 @@ def test_a_sweep_and_a_heat_map_from_training_to_files(
             "--presets=paper,rakge",
             f"--out={tmp_path / 'models'}",
         ]
-        assert fb15k.main(presets) == 0
+        assert fb15k.main([*presets, "--values=true"]) == 0
         workdirs = [
             f"--{flag}={tmp_path / 'models' / name}-seed0"
             for flag, name in (("numcoke", "paper"), ("rakge", "rakge"))
@@ -197,6 +244,7 @@ def test_a_sweep_and_a_heat_map_from_training_to_files(
         assert attention_heatmap.main([*workdirs, f"--out={tmp_path / 'map'}"]) == 0
         wrong = attention_heatmap.main([*workdirs, "--relation=hgher", f"--out={tmp_path / 'map'}"])
     assert [row["label"] for row in rows] == ["0 %", "100 %"]
+    assert all(row["gap"] == row["mrr"]["mean"] - row["shuffled mrr"]["mean"] for row in rows)
     assert (tmp_path / "weight" / "relation_weight.png").exists()
     result = json.loads((tmp_path / "map" / "attention_heatmap.json").read_text())
     assert result["relation"] == "higher" and result["fields"] == ["noise", "size"]
