@@ -14,6 +14,7 @@ from typing import NoReturn
 from numcoke_jax.config_checks import printable, shown_path
 from numcoke_jax.errors import UserError
 
+NOBODY_READS = 141  # what a shell reports of a process that SIGPIPE ended
 LONGEST_MESSAGE = 2000  # characters of the one line on stderr
 KEPT_END = 400  # of them, the last ones of a longer message: remedies stand there
 
@@ -51,19 +52,49 @@ def run_command(action: Callable[[], int], interrupted: str = "interrupted") -> 
     """
     escape_what_cannot_be_shown()
     try:
+        code = _told(action, interrupted)
+    finally:  # also after --help, which ends in SystemExit
+        problem = _write_out()
+    if problem is None or code:
+        return code
+    if isinstance(problem, BrokenPipeError):
+        return NOBODY_READS
+    return _fail(f"the command is done, but its output cannot be written ({problem.strerror}); mend this", 2)
+
+
+def _told(action: Callable[[], int], interrupted: str) -> int:
+    """What `run_command` returns, but for output that is still held back."""
+    try:
         return action()
     except UserError as error:
         return _fail(str(error), 2)
     except FloatingPointError as error:
         return _fail(str(error), 1)
     except BrokenPipeError:  # whoever read the output, such as `head`, has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        return NOBODY_READS
+    except SystemExit as ended:
+        if isinstance(ended.__context__, BrokenPipeError):  # how rich answers one
+            return NOBODY_READS
+        raise
     except OSError as error:  # a full disk, a missing permission, a name that is too long, wherever met
         where = f"{shown_path(error.filename)}: " if isinstance(error.filename, str | os.PathLike) else ""
         return _fail(f"{where}{error.strerror or error}; mend this, then give the same command again", 2)
     except KeyboardInterrupt:
         return _fail(interrupted, 130)
+
+
+def _write_out() -> OSError | None:
+    """Writes what standard output holds back; where that fails the rest is dropped, and why is returned.
+
+    Left to the interpreter's end, the failure would be its own message and exit code 120.
+    """
+    try:
+        if sys.stdout is not None:  # as it is where standard output was closed before the start
+            sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return error
+    return None
 
 
 def _fail(message: str, code: int) -> int:

@@ -59,7 +59,7 @@ def _run(arguments: Sequence[str]) -> int:
     options = parser().parse_args([as_typed(argument) for argument in arguments])
     runs = read_runs([Path(run).expanduser() for run in options.runs])
     if options.json:
-        print(json.dumps(comparison(runs), indent=2, ensure_ascii=False))
+        print(json.dumps(comparison(runs), indent=2))  # in ASCII: a locale's escapes would be no JSON
     else:
         show(comparison(runs), Console())
     return 0

@@ -119,6 +119,8 @@ def answer_writer(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
         with _WRITERS[path.suffix](temporary) as write:
             yield write
         os.replace(temporary, path)
+    except BrokenPipeError:  # of the screen that shows how far it is
+        raise
     except OSError as error:
         raise UserError(f"--out={shown_path(path)}: cannot be written ({error.strerror})") from None
     finally:
