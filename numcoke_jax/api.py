@@ -19,7 +19,7 @@ import pandas as pd
 from ml_collections import ConfigDict
 
 from numcoke_jax.config import default_config
-from numcoke_jax.config_checks import check_config, shown_path
+from numcoke_jax.config_checks import check_config, home_path, shown_path
 from numcoke_jax.config_files import canonical_config
 from numcoke_jax.console import Console
 from numcoke_jax.data.build import numeric_columns
@@ -116,7 +116,7 @@ def train(
     Raises:
       UserError: a wrong config, or a workdir of another run or another graph.
     """
-    workdir = Path(workdir).expanduser().resolve()
+    workdir = home_path(workdir).resolve()
     if config is None:
         config = default_config()
         apply_preset(config, "numeric")
@@ -175,7 +175,7 @@ class Model:
     @classmethod
     def load(cls, workdir: str | Path) -> "Model":
         """The best checkpoint of a run; raises UserError where there is none."""
-        return cls(load_trained(Path(workdir).expanduser(), Console().warn))
+        return cls(load_trained(home_path(workdir), Console().warn))
 
     @property
     def report(self) -> dict[str, Any]:

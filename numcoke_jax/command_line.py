@@ -27,6 +27,7 @@ from numcoke_jax.config_checks import (
     closest_key,
     did_you_mean,
     flatten,
+    home_path,
     printable,
     wrong_value,
 )
@@ -133,7 +134,7 @@ def parse_command_line(arguments: Sequence[str]) -> Command:
     config, values = _parse_flags(load_config(path), arguments)
     check_config(config)
     config = canonical_config(config).lock()
-    workdir = Path(values.workdir).expanduser() if values.workdir else default_workdir(path, config)
+    workdir = home_path(values.workdir) if values.workdir else default_workdir(path, config)
     return Command(config, workdir, values.mode, values.overwrite)
 
 
@@ -142,7 +143,7 @@ def default_workdir(config_path: str, config: ConfigDict) -> Path:
     file, preset = split_preset(config_path)
     names = [Path(file).stem, *filter(None, [preset])]
     if config.data.path:
-        names.append(Path(config.data.path).resolve().name)
+        names.append(home_path(config.data.path).resolve().name)
     return Path("runs") / "-".join([*names, f"seed{config.seed}"])
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from numcoke_jax.commands import OneLineParser, as_typed, run_command
 from numcoke_jax.config import default_config
-from numcoke_jax.config_checks import flatten, printable, shown_path
+from numcoke_jax.config_checks import flatten, home_path, printable, shown_path
 from numcoke_jax.console import Console
 from numcoke_jax.errors import UserError
 from numcoke_jax.progress import duration
@@ -57,7 +57,7 @@ def parser() -> OneLineParser:
 
 def _run(arguments: Sequence[str]) -> int:
     options = parser().parse_args([as_typed(argument) for argument in arguments])
-    runs = read_runs([Path(run).expanduser() for run in options.runs])
+    runs = read_runs([home_path(run) for run in options.runs])
     if options.json:
         print(json.dumps(comparison(runs), indent=2))  # in ASCII: a locale's escapes would be no JSON
     else:

@@ -9,6 +9,7 @@ import difflib
 import math
 import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -407,6 +408,14 @@ def printable(value: Any, longest: int = SHOWN_VALUE_LENGTH) -> str:
     if len(text) > longest:
         text = text[: longest - 3] + "..."
     return text or "''"
+
+
+def home_path(path: str | os.PathLike[str]) -> Path:
+    """A path that a user gave: ~ and ~NAME in front are home folders, kept as typed where there is no such.
+
+    A shell leaves them to the program in --flag=~/file, and so does a config file.
+    """
+    return Path(os.path.expanduser(os.fspath(path)))
 
 
 def shown_path(path: str | os.PathLike[str]) -> str:

@@ -14,7 +14,15 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from numcoke_jax.config import default_config
-from numcoke_jax.config_checks import LONGEST_REASON, RULES, check_keys, flatten, printable, shown_path
+from numcoke_jax.config_checks import (
+    LONGEST_REASON,
+    RULES,
+    check_keys,
+    flatten,
+    home_path,
+    printable,
+    shown_path,
+)
 from numcoke_jax.errors import UserError
 from numcoke_jax.presets import apply_preset
 from numcoke_jax.report import read_json
@@ -32,6 +40,7 @@ def load_config(path: str) -> ConfigDict:
         is unknown, missing or has a value that its rule refuses; or there is no such preset.
     """
     path, preset = split_preset(path)
+    path = str(home_path(path))
     module = _run_file(Path(path))
     if not callable(module.__dict__.get("get_config")):
         raise UserError(f"{shown_path(path)} has no function get_config(): a config file must define one")

@@ -1,4 +1,4 @@
-"""Query files in, answers out, a block at a time: neither has to fit in memory.
+"""Query files in, answers out, a block at a time: neither texts nor answers have to fit in memory.
 
 In: UTF-8, one query a line, "head <tab> relation", names to the letter.  Out: csv, json (one array), jsonl or
 parquet, by the file's ending, with the columns of `COLUMNS`, a row an answer.

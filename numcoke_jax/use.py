@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from numcoke_jax import impute_view
-from numcoke_jax.config_checks import printable, shown_path
+from numcoke_jax.config_checks import home_path, printable, shown_path
 from numcoke_jax.console import Console
 from numcoke_jax.data.table_files import column_numbers, read_table
 from numcoke_jax.errors import UserError
@@ -37,7 +37,7 @@ def run_use_command(command: UseCommand, console: Console) -> None:
 def predict(command: UseCommand, console: Console) -> None:
     """Answer one query on the screen (and in a file), or a file of queries in a file."""
     options = command.options
-    out = Path(options.out).expanduser() if options.out is not None else None
+    out = home_path(options.out) if options.out is not None else None
     if out is not None:
         check_out(out, SUFFIXES, options.overwrite)
     trained = load_trained(command.workdir, console.warn)
@@ -51,7 +51,7 @@ def predict(command: UseCommand, console: Console) -> None:
     settings = _settings(options, entities)
     if options.queries is not None:
         assert out is not None
-        _answer_file(Path(options.queries), out, predictor, entities, relations, settings, console)
+        _answer_file(home_path(options.queries), out, predictor, entities, relations, settings, console)
         return
     asked = relations.id(options.relation, "--relation")
     names = [options.head] if options.head is not None else list(new.names if new else ())
@@ -70,7 +70,7 @@ def _new_entities(options: argparse.Namespace, trained: Trained, console: Consol
     """The entities of --entities, with a word on how far they can be trusted."""
     if options.entities is None:
         return None
-    table = read_table(Path(options.entities).expanduser())
+    table = read_table(home_path(options.entities))
     new, notices = read_new_entities(table, trained.run.graph, options.name)
     for notice in notices:
         console.note(notice)
@@ -100,11 +100,12 @@ def _answer_file(
     console: Console,
 ) -> None:
     """Every name is looked up before the first answer: a mistake in the last line costs no waiting."""
-    total = sum(len(block) for block in read_queries(path, entities, relations))
+    blocks = list(read_queries(path, entities, relations))  # ids, 8 bytes a query; a pipe is read only once
+    total = sum(map(len, blocks))
     if not total:
         raise UserError(f"--queries={shown_path(path)}: there is no query in it")
     with answer_writer(out) as write, console.progress(total, label="query") as bar:
-        for block in read_queries(path, entities, relations):
+        for block in blocks:
             write(answer_frame(predictor.answer(block, settings), block, predictor.graph.vocabulary))
             bar.advance(len(block), {})
     console.note(f"answers to {total:,} queries are in {shown_path(out)}")
@@ -130,7 +131,7 @@ def _names(given: Sequence[str]) -> list[tuple[str, str]]:
         if not word.startswith("@"):
             found.append((word, "--candidates"))
             continue
-        path = Path(word[1:]).expanduser()
+        path = home_path(word[1:])
         lines = name_lines(path, f"--candidates=@{shown_path(path)}")
         found += [(line, f"{shown_path(path)}:{number}") for number, line in lines]
     return found
@@ -139,7 +140,7 @@ def _names(given: Sequence[str]) -> list[tuple[str, str]]:
 def explain_fact(command: UseCommand, console: Console) -> None:
     """Show why a fact has its score, and what other values would change."""
     options = command.options
-    out = Path(options.out).expanduser() if options.out is not None else None
+    out = home_path(options.out) if options.out is not None else None
     if out is not None:
         check_out(out, (".json", ".png"), options.overwrite)
     trained = load_trained(command.workdir, console.warn)
@@ -176,7 +177,7 @@ def _change(text: str, fields: NameIndex) -> Change:
 def impute_values(command: UseCommand, console: Console) -> None:
     """Show between which ranks and values missing values lie, and how far the same holds for hidden ones."""
     options = command.options
-    out = Path(options.out).expanduser() if options.out is not None else None
+    out = home_path(options.out) if options.out is not None else None
     if out is not None:
         check_out(out, impute_view.SUFFIXES, options.overwrite)
     trained = load_trained(command.workdir, console.warn)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from numcoke_jax.commands import as_typed
-from numcoke_jax.config_checks import CLOSE_ENOUGH, printable
+from numcoke_jax.config_checks import CLOSE_ENOUGH, home_path, printable
 from numcoke_jax.errors import UserError
 from numcoke_jax.graph import SPLITS
 
@@ -47,7 +47,7 @@ def parse_use(mode: str, arguments: Sequence[str]) -> UseCommand:
     if not options.workdir:
         raise UserError("--workdir is empty: give the folder of a finished run")
     _check_options(mode, options)
-    return UseCommand(mode, Path(options.workdir).expanduser(), options)
+    return UseCommand(mode, home_path(options.workdir), options)
 
 
 def use_parser(mode: str) -> argparse.ArgumentParser:

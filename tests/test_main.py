@@ -15,6 +15,8 @@ from ml_collections import ConfigDict
 from numcoke_jax import command_line, config_files
 from numcoke_jax.command_line import default_workdir, parse_command_line
 from numcoke_jax.config_checks import MODEL_NAMES, RULES
+from numcoke_jax.data import build
+from numcoke_jax.data.load import load_folder
 from numcoke_jax.errors import UserError
 from numcoke_jax.main import main
 
@@ -396,6 +398,23 @@ def test_runs_of_other_configs_data_and_seeds_get_workdirs_of_their_own(
 def test_a_home_folder_in_the_workdir_is_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/someone")
     assert str(parse("--workdir=~/run").workdir) == "/home/someone/run"
+    assert str(parse("--workdir=~no-one-here/run").workdir) == "~no-one-here/run", "no traceback"
+
+
+def test_a_home_folder_is_resolved_in_every_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell leaves ~ as it is in --flag=~/file."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "mine.py").write_text((REPOSITORY / "configs" / "cars.py").read_text())
+    assert parse_command_line(["--config=~/mine.py"]).config == parse().config
+    with pytest.raises(UserError, match=re.escape(f"there is no config file {tmp_path}/absent.py")):
+        parse_command_line(["--config=~/absent.py"])
+    (tmp_path / "table.csv").write_text("name,size\na,1\nb,2\nc,3\n")
+    assert build.main(["--table=~/table.csv", "--name=name", "--out=~/graph", "--split=1,0,0"]) == 0
+    loaded = load_folder("~/graph")
+    assert (loaded.name, loaded.graph.num_entities) == ("graph", 3)
+    assert (
+        str(default_workdir("mine.py", parse("--config.data.path=~").config)).split("-")[1] == tmp_path.name
+    )
 
 
 @pytest.mark.parametrize("flag", ["--help", "-h", "-help", "--helpfull", "--helpshort"])

@@ -3,6 +3,7 @@
 import functools
 import json
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -203,6 +204,19 @@ def test_a_file_of_queries_is_answered_in_every_format(
     if suffix == "json":
         assert len(json.loads(out.read_text())) == len(expected)
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"a.{suffix}", "q.tsv"]
+
+
+def test_queries_may_come_through_a_pipe(
+    command: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    """What `--queries=<(grep heavier queries.tsv)` gives can be read only once."""
+    read, write = os.pipe()
+    os.write(write, b"quay\theavier_than\nlamp\tnear\n")
+    os.close(write)
+    out = tmp_path / "a.csv"
+    assert command(f"--queries=/dev/fd/{read}", f"--out={out}", "--top=2")[0] == 0
+    os.close(read)
+    assert pd.read_csv(out)["head"].tolist() == ["quay", "quay", "lamp", "lamp"]
 
 
 def test_names_in_files_are_kept_to_the_letter(tmp_path: Path) -> None:

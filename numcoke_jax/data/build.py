@@ -14,6 +14,7 @@ import sys
 from collections.abc import Collection, Sequence
 
 from numcoke_jax.commands import OneLineParser, as_typed, run_command
+from numcoke_jax.config_checks import home_path
 from numcoke_jax.data.comparisons import DIRECTIONS, GROUPS, PROTOCOLS, ComparisonSettings
 from numcoke_jax.data.folder import write_folder
 from numcoke_jax.data.literal_values import NEARLY_NUMBERS
@@ -77,7 +78,9 @@ def _table_options(options: argparse._ArgumentGroup, default: ComparisonSettings
     options.add_argument(
         "--entities", type=int, default=default.entities, metavar="N", help="keep a sample; 0: all"
     )
-    options.add_argument("--out", required=True, metavar="DIR", help="folder to write; must not exist")
+    options.add_argument(
+        "--out", required=True, type=home_path, metavar="DIR", help="folder to write; must not exist"
+    )
 
 
 def _comparison_options(options: argparse._ArgumentGroup, default: ComparisonSettings) -> None:
@@ -184,7 +187,7 @@ def chosen_table(options: argparse.Namespace) -> tuple[EntityTable, tuple[str, .
         if not options.relations:
             return table, TABLES[options.table].relations
         return table, split_names("--relations", options.relations, table.fields)
-    path = os.path.expanduser(options.table)
+    path = str(home_path(options.table))
     if not os.path.exists(path) and not os.path.splitext(path)[1]:
         raise UserError(f"--table: no file and no known table {path!r}; {suggestion(path, TABLES)}")
     file = read_table(path)

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from ml_collections import ConfigDict
 
+from numcoke_jax.config_checks import home_path
 from numcoke_jax.data.comparisons import Comparisons, ComparisonSettings, compare
 from numcoke_jax.data.encode import GraphReport, encode_graph
 from numcoke_jax.data.fb15k import load_fb15k_237
@@ -64,6 +65,7 @@ def load_folder(path: str, *, bad_values: str = "error") -> LoadedGraph:
       path: the folder or archive.
       bad_values: see `folder.read_folder`.
     """
+    path = str(home_path(path))
     if is_rdf_name(path):
         raise UserError(
             f"data.path: {path} is RDF, which has no splits; write a folder once, with "

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from numcoke_jax.commands import OneLineParser, run_command
+from numcoke_jax.config_checks import home_path
 from numcoke_jax.data.comparisons import split_counts, split_triples, stream
 from numcoke_jax.data.encode import encode_graph
 from numcoke_jax.data.folder import write_folder
@@ -184,7 +185,9 @@ def parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     options.add_argument("file", metavar="FILE", help=f"its name ends in {', '.join(FORMATS)}, also with .gz")
-    options.add_argument("--out", required=True, metavar="DIR", help="folder to write; must not exist")
+    options.add_argument(
+        "--out", required=True, type=home_path, metavar="DIR", help="folder to write; must not exist"
+    )
     options.add_argument(
         "--shorten",
         choices=SHORTEN,

@@ -18,6 +18,7 @@ from typing import cast
 import pooch
 from vega_datasets import local_data
 
+from numcoke_jax.config_checks import home_path
 from numcoke_jax.data.downloads import (
     FOLDER_VARIABLE,
     PublicFile,
@@ -166,7 +167,7 @@ def known_table(name: str, directory: str = "") -> EntityTable:
 def search_folders(directory: str) -> list[Path]:
     """The folders that are searched for public data, in order: `directory`, $NUMCOKE_DATA, the user cache."""
     given = [directory, os.environ.get(FOLDER_VARIABLE, "")]
-    return [Path(folder).expanduser() for folder in given if folder] + [Path(pooch.os_cache("numcoke_jax"))]
+    return [home_path(folder) for folder in given if folder] + [Path(pooch.os_cache("numcoke_jax"))]
 
 
 def download_folder() -> Path:
@@ -198,7 +199,7 @@ def find_table(spec: TableSpec, directory: str) -> Path:
 
 
 def _check_directory(directory: str, wanted: str) -> None:
-    if directory and not os.path.isdir(Path(directory).expanduser()):
+    if directory and not os.path.isdir(home_path(directory)):
         raise UserError(f"data.dir: {directory!r} is no folder; give the folder of {wanted}")
 
 
