@@ -17,13 +17,21 @@ from numcoke_jax.environment import graph_hash
 from numcoke_jax.errors import UserError
 from numcoke_jax.graph import NumericGraph, Vocabulary
 from numcoke_jax.literal_scale import LiteralScale
+from numcoke_jax.logs import METRICS_FILE
 from numcoke_jax.placement import leads, wait_for_others
-from numcoke_jax.report import read_json, read_vocabulary, write_json_atomically, write_vocabulary
+from numcoke_jax.report import (
+    REPORT_FILE,
+    read_json,
+    read_vocabulary,
+    write_json_atomically,
+    write_vocabulary,
+)
 
 CONFIG_FILE = "config.json"
 VOCABULARY_FILE = "vocabulary.json"
 CHECKPOINTS_FOLDER = "checkpoints"
 LOCK_FILE = ".lock"
+TRACES = (CONFIG_FILE, CHECKPOINTS_FOLDER, METRICS_FILE, REPORT_FILE)  # any of them tells of a run
 # Keys that may differ when a run goes on: they change neither the model nor what a step computes.  The data
 # are compared by content, not by place.
 RESUMABLE_KEYS = (
@@ -125,7 +133,7 @@ def archive(workdir: pathlib.Path) -> pathlib.Path | None:
       UserError: the folder cannot be moved, or another process works there.
     """
     workdir = pathlib.Path(os.path.abspath(workdir))
-    if not any((workdir / name).exists() for name in (CONFIG_FILE, CHECKPOINTS_FOLDER)):
+    if not any((workdir / name).exists() for name in TRACES):
         return None
     shown = shown_path(workdir)
     if pathlib.Path.cwd().is_relative_to(workdir):

@@ -134,6 +134,14 @@ def test_archiving_moves_a_run_aside_and_deletes_nothing(tmp_path: Path) -> None
     assert archived == ["cars.old-1:first", "cars.old-2:second"]
 
 
+@pytest.mark.parametrize("left", ["metrics.jsonl", "report.json"])
+def test_what_is_left_of_a_run_is_archived_too(tmp_path: Path, left: str) -> None:
+    """A training refuses such a folder, and names --overwrite as the way out."""
+    (tmp_path / "cars").mkdir()
+    (tmp_path / "cars" / left).write_text("{}")
+    assert archive(tmp_path / "cars") == tmp_path / "cars.old-1"
+
+
 def test_a_folder_without_a_run_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("mine")
     assert archive(tmp_path) is None
