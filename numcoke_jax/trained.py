@@ -1,11 +1,12 @@
 """A finished run, loaded for use: its data, its functions and its best parameters."""
 
 import dataclasses
+import os
 import pathlib
 from typing import Any
 
 from numcoke_jax.calibration import Calibration
-from numcoke_jax.config_checks import shown_path
+from numcoke_jax.config_checks import home_path, printable, shown_path
 from numcoke_jax.config_files import stored_config
 from numcoke_jax.errors import UserError
 from numcoke_jax.new_entities import NewEntities, extended_evaluator, extended_params
@@ -13,6 +14,7 @@ from numcoke_jax.predict import Predictor
 from numcoke_jax.report import REPORT_FILE, read_json
 from numcoke_jax.resume import Warn, checkpoints_of, newest_state
 from numcoke_jax.run import Run, create_run
+from numcoke_jax.workdir import CONFIG_FILE
 
 GRAPH_FOLDER = "graph"  # in a workdir: the graph of a run that began from a table in memory
 
@@ -44,9 +46,15 @@ def load_trained(workdir: pathlib.Path, warn: Warn) -> Trained:
     """
     if not workdir.is_dir():
         raise UserError(f"{shown_path(workdir)}: there is no such folder; give the workdir of a finished run")
-    config = stored_config(workdir / "config.json", warn)
+    config = stored_config(workdir / CONFIG_FILE, warn)
     if (workdir / GRAPH_FOLDER).is_dir():  # wherever the workdir has been moved to
         config.data.path = str(workdir / GRAPH_FOLDER)
+    elif config.data.path and not os.path.exists(home_path(config.data.path)):
+        raise UserError(
+            f"{shown_path(workdir / CONFIG_FILE)}: there is nothing at "
+            f"data.path={printable(config.data.path)}, seen from {shown_path(os.getcwd())}; start the "
+            "program where the run was trained, or write there where the data are now"
+        )
     config.mesh.data = config.mesh.entity = 1  # however many devices it was trained on
     run = create_run(config)
     with checkpoints_of(run, workdir) as checkpoints:

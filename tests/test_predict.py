@@ -4,6 +4,7 @@ import functools
 import json
 import math
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,20 @@ def test_probabilities_are_the_calibrated_scores(
     expected = [1 / (1 + math.exp(-(score - shift) / temperature)) for score in found["score"]]
     np.testing.assert_allclose(found["probability"], expected, rtol=1e-12)
     assert stored["valid"]["after"]["nll"] <= stored["valid"]["before"]["nll"]
+
+
+def test_data_that_are_not_there_any_more_are_told_with_their_key(
+    workdir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative data.path, from another folder; no flag of these modes could give another one."""
+    moved = shutil.copytree(workdir, tmp_path / "run")
+    stored = json.loads((moved / "config.json").read_text())
+    (moved / "config.json").write_text(json.dumps({**stored, "data.path": "graphs/quay"}))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        UserError, match=r"config.json: there is nothing at data.path=graphs/quay, seen from /"
+    ):
+        load_trained(moved, pytest.fail)
 
 
 def test_a_run_without_a_report_warns(workdir: Path, tmp_path: Path) -> None:
