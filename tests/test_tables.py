@@ -1,7 +1,9 @@
 """Table files to cells, cells to names and numbers, specs of the known tables."""
 
+import contextlib
 import gzip
 import importlib.util
+import io
 import zipfile
 from datetime import date
 from decimal import Decimal
@@ -109,6 +111,7 @@ def test_xlsx(tmp_path):
         ("t.csv", "", "t.csv: is empty; the first row must name the columns"),
         ("t.csv", "\n\n", "t.csv: is empty"),
         ("t.csv", "a,b\n", "t.csv: has column names but no rows"),
+        ("t.csv", ",,\na,b,c\n1,2,3\n", "t.csv: the first row names no column; remove empty rows above"),
         ("t.csv", "a,b\n1,2\n3\n4,5,6\n", "every row needs 2 cells; line 3 has 1, line 4 has 3$"),
         ("t.csv", "a,b\n" + "1\n" * 7, "line 2 has 1, .* line 6 has 1 and 2 more$"),
         ("t.csv", 'a,b\n1,"open\n2,3\n', "t.csv:3: unexpected end of data; quote cells as csv does"),
@@ -140,6 +143,57 @@ def test_archive_with_several_tables(tmp_path):
         archive.writestr("b.csv", PLAIN)
     with pytest.raises(UserError, match="holds 2 csv or tsv files, must be 1; unpack it"):
         read_table(tmp_path / "t.zip")
+
+
+def test_an_archive_made_by_a_mac_holds_one_table(tmp_path):
+    """A second "file" beside each, with what a Mac knows of it."""
+    with zipfile.ZipFile(tmp_path / "t.zip", "w") as archive:
+        archive.writestr("t.csv", PLAIN)
+        archive.writestr("__MACOSX/._t.csv", b"\0\1")
+    assert read_table(tmp_path / "t.zip").columns == CELLS
+
+
+def test_an_archive_with_a_password_is_one_line(tmp_path):
+    with zipfile.ZipFile(tmp_path / "t.zip", "w") as archive:
+        archive.writestr("t.csv", PLAIN)
+    data = bytearray((tmp_path / "t.zip").read_bytes())
+    data[6] |= 1  # flag "encrypted" of the file and of its entry in the directory
+    data[data.index(b"PK\1\2") + 8] |= 1
+    with pytest.raises(UserError, match="t.zip: cannot be unpacked here .*password.*; unpack it and give"):
+        read_table(write(tmp_path, "t.zip", bytes(data)))
+
+
+def test_commas_inside_quoted_titles_separate_nothing(tmp_path):
+    content = '"Name";"Weight, kg, dry, empty";"Power"\n"a";"1";"2"\n'
+    columns = read_table(write(tmp_path, "t.csv", content)).columns
+    assert columns == {"Name": ["a"], "Weight, kg, dry, empty": ["1"], "Power": ["2"]}
+
+
+def test_a_time_that_python_lacks_is_one_line(tmp_path):
+    times = pa.array([9 * 10**18], pa.timestamp("us"))
+    pq.write_table(pa.table({"name": ["a"], "seen": times}), tmp_path / "t.parquet")
+    with pytest.raises(UserError, match="t.parquet: column 'seen' cannot be read .*; leave it out"):
+        read_table(tmp_path / "t.parquet")
+
+
+def test_a_damaged_xlsx_is_one_line(tmp_path):
+    """Damage in the zip archive, and in the XML that it holds."""
+    openpyxl = pytest.importorskip("openpyxl", reason="the optional reader of xlsx files is not installed")
+    book = openpyxl.Workbook()
+    book.active.append(["Name", "Weight"])
+    book.save(tmp_path / "good.xlsx")
+    good = (tmp_path / "good.xlsx").read_bytes()
+    with zipfile.ZipFile(io.BytesIO(good)) as parts, zipfile.ZipFile(tmp_path / "cut.xlsx", "w") as cut:
+        for name in parts.namelist():
+            content = parts.read(name)
+            cut.writestr(name, content[:190] if name == "xl/workbook.xml" else content)
+    with pytest.raises(UserError, match="cut.xlsx: is no readable xlsx file"):
+        read_table(tmp_path / "cut.xlsx")
+    for place in range(200, len(good) - 200, 97):
+        damaged = bytearray(good)
+        damaged[place] ^= 0xFF
+        with contextlib.suppress(UserError):
+            read_table(write(tmp_path, "bad.xlsx", bytes(damaged)))
 
 
 def test_paths_that_are_no_files(tmp_path):

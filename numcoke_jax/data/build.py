@@ -57,7 +57,7 @@ def _table_options(options: argparse._ArgumentGroup, default: ComparisonSettings
         "--table",
         required=True,
         metavar="FILE|NAME",
-        help=f"csv, tsv (also .gz or .zip), parquet or xlsx, or a known table: {', '.join(TABLES)}",
+        help=f"csv, tsv (or .gz, .zip), parquet, xlsx (first sheet), or a known table: {', '.join(TABLES)}",
     )
     options.add_argument(
         "--name",

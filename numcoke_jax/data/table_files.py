@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from numcoke_jax.data.literal_values import parse_values
-from numcoke_jax.data.text_files import GZIP_MAGIC
+from numcoke_jax.data.text_files import GZIP_MAGIC, IGNORED_FOLDER
 from numcoke_jax.errors import UserError
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
@@ -72,7 +72,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def read_table(path: str | Path) -> TableFile:
-    """Reads a csv, tsv, parquet or xlsx file; csv and tsv also as .gz, or as the one table of a .zip.
+    """Reads a csv, tsv, parquet or xlsx file (its first sheet); csv and tsv also as .gz, or alone in a .zip.
 
     Text is UTF-8 with or without a byte order mark, with LF, CRLF or CR line ends, and quoted as csv
     files are; a .csv without a comma in its header may be separated by semicolons or tabs.  The first
@@ -100,7 +100,7 @@ def read_table(path: str | Path) -> TableFile:
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; give the path of a table") from None
     except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
+        raise UserError(f"{path}: cannot be read ({error.strerror or _first_line(error)})") from None
     return _read_text(path, _decode(path, data), tabs=Path(name).suffix.lower() in (".tsv", ".tab"))
 
 
@@ -129,12 +129,19 @@ def _text_bytes(path: Path) -> tuple[str, bytes]:
         if suffix == ".zip":
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
                 members = [name for name in archive.namelist() if name.lower().endswith(TEXT_SUFFIXES)]
+                members = [name for name in members if IGNORED_FOLDER not in name.split("/")]
                 if len(members) != 1:
                     raise UserError(f"{path}: holds {len(members)} csv or tsv files, must be 1; unpack it")
                 return members[0], archive.read(members[0])
     except (EOFError, gzip.BadGzipFile, zipfile.BadZipFile, zlib.error) as error:
         raise UserError(f"{path}: damaged archive ({error}); fetch it again") from None
+    except (RuntimeError, NotImplementedError) as error:  # a password, a rare compression
+        raise UserError(f"{path}: cannot be unpacked here ({error}); unpack it and give the table") from None
     return path.name, data
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _decode(path: Path, data: bytes) -> str:
@@ -176,17 +183,25 @@ def _read_text(path: Path, text: str, *, tabs: bool) -> TableFile:
 def _separator(text: str) -> str:
     """The separator of a .csv or .txt: the comma, unless the header has none but has tabs or semicolons."""
     header = next((line for line in re.split(r"[\r\n]+", text[:100_000]) if line), "")
-    if "," in re.sub(r'"[^"]*"', "", header):
-        return ","
-    return max(",;\t", key=header.count)
+    outside = re.sub(r'"[^"]*"', "", header)
+    return "," if "," in outside else max(",;\t", key=outside.count)
 
 
 def _read_parquet(path: Path) -> TableFile:
     try:
         table = pq.read_table(path)
     except pa.ArrowInvalid as error:
-        raise UserError(f"{path}: is no parquet file ({str(error).splitlines()[0]})") from None
-    return _from_columns(path, table.column_names, [column.to_pylist() for column in table.columns])
+        raise UserError(f"{path}: is no parquet file ({_first_line(error)})") from None
+    names = table.column_names
+    cells = [_cells(path, name, column) for name, column in zip(names, table.columns, strict=True)]
+    return _from_columns(path, names, cells)
+
+
+def _cells(path: Path, name: str, column: pa.ChunkedArray) -> list[Any]:
+    try:
+        return column.to_pylist()
+    except (ValueError, OverflowError) as error:  # such as a time after the year 9999
+        raise UserError(f"{path}: column {name!r} cannot be read ({error}); leave it out") from None
 
 
 def _read_xlsx(path: Path) -> TableFile:
@@ -197,8 +212,10 @@ def _read_xlsx(path: Path) -> TableFile:
         frame = pd.read_excel(
             path, engine="openpyxl", header=None, dtype=object, keep_default_na=False, na_values=[]
         )
-    except (ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise UserError(f"{path}: is no readable xlsx file ({str(error).splitlines()[0]})") from None
+    except OSError:
+        raise
+    except Exception as error:  # whatever the readers of zip and XML let through, of which there are many
+        raise UserError(f"{path}: is no readable xlsx file ({_first_line(error)})") from None
     if frame.empty:
         raise UserError(f"{path}: is empty; the first row must name the columns")
     cells = [frame[column].tolist() for column in frame.columns]
@@ -209,6 +226,8 @@ def _from_columns(path: Path, header: Sequence[str], cells: Sequence[list[Any]])
     names = [cell_text(name).strip() for name in header]
     cells = cells or [[] for _ in names]
     _refuse_repeated(str(path), names)
+    if not any(names):
+        raise UserError(f"{path}: the first row names no column; remove empty rows above the names")
     if not any(map(len, cells)):
         raise UserError(f"{path}: has column names but no rows")
     # Spreadsheets leave unnamed empty columns at the right; nobody can ask for those.
