@@ -164,12 +164,15 @@ def test_chosen_fields_are_stored_beside_the_compared_ones(table, tmp_path):
 def test_columns_of_numbers_and_near_misses():
     columns = {"": ["1", "2"], "x": ["1", ""], "empty": ["", "NA"], "text": ["a", "b"], "bad": ["1", "1,5"]}
     columns |= {"commas": ["", "2,5"], "units": ["5 kg", "1,000"], "streets": ["5 Elm Road", "Elm Road"]}
+    columns |= {"prices": ["$9", "$1,200"], "weights": ["1,200 kg", ""]}
     found, notices = numeric_columns(TableFile("t.csv", {**columns, "n": ["7", "8"]}), ("n",))
     assert found == ("x",)
     assert notices == [
         "column 'bad' left out: not only numbers, '1,5' in data row 2 (a decimal comma)",
         "column 'commas' left out: not only numbers, '2,5' in data row 2 (a decimal comma)",
         "column 'units' left out: not only numbers, '5 kg' in data row 1 (a number with a unit) and 1 more",
+        "column 'prices' left out: not only numbers, '$9' in data row 1 (a number with a unit) and 1 more",
+        "column 'weights' left out: not only numbers, '1,200 kg' in data row 1 (a number with a unit)",
     ]
 
 

@@ -340,6 +340,15 @@ def test_rows_without_a_name_are_counted():
         entities_of(TWO_COLUMNS, {"city": [""], "state": [""], "x": ["1"], "y": ["1"]})
 
 
+@pytest.mark.parametrize("cell", [str, int, Decimal])
+def test_integers_that_float64_lacks_are_told(cell):
+    """Two of them may become equal, and are then not compared."""
+    large = [cell(2**53), cell(2**53 + 1), cell(-(2**60) - 1), cell(7)]
+    table = TableFile("t", {"name": list("abcd"), "x": large, "y": ["1e300", 2.0**70, "", "9"]})
+    spec = TableSpec("t", (), "", ("name",), "{}", ("x", "y"), ("x",))
+    assert entity_table(spec, table).notices == ("t: column 'x': 2 integers beyond 2^53 rounded to float64",)
+
+
 def test_wrong_columns_and_cells_are_named():
     columns = {"city": ["a", "b"], "State": ["S", "S"], "x": ["1", "tall"], "y": ["1", "2"]}
     with pytest.raises(

@@ -96,10 +96,14 @@ def parse_values(texts: pa.ChunkedArray) -> ParsedValues:
         values[row] = value
         if note:
             converted[note] = converted.get(note, 0) + 1
-        digits = text.strip().lstrip("+-").lstrip("0")
-        if abs(value) >= EXACT_INTEGERS and digits.isdecimal() and int(abs(value)) != int(digits):
-            rounded += 1
+        rounded += is_rounded(text, value)
     return ParsedValues(values + 0.0, bad, converted, rounded)
+
+
+def is_rounded(text: str, value: float) -> bool:
+    """Whether `text` is an integer that float64 lacks, so that its number `value` is the nearest one."""
+    digits = text.strip().lstrip("+-").lstrip("0")
+    return abs(value) >= EXACT_INTEGERS and digits.isdecimal() and int(abs(value)) != int(digits)
 
 
 def parse_number(text: str) -> tuple[float | None, str]:
@@ -183,6 +187,9 @@ def _why_not_a_number(text: str) -> str:
         return THOUSANDS
     if re.match(r"[-+]?[0-9]+,[0-9]+\Z", text):
         return DECIMAL_COMMA
-    if re.match(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)\s*[^\s0-9.,:_/-]", text):
+    if re.match(r"[-+]?\.?[0-9][0-9.,]*\s*[^\s0-9.,:_/-]", text):
+        return UNIT
+    sign = text.lstrip("+-")[:1]  # of a currency: $12, -€3.50
+    if sign and unicodedata.category(sign) == "Sc" and re.search("[0-9]", text):
         return UNIT
     return "not a number"

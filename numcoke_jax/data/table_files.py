@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from numcoke_jax.data.literal_values import parse_values
+from numcoke_jax.data.literal_values import EXACT_INTEGERS, is_rounded, parse_values
 from numcoke_jax.data.text_files import GZIP_MAGIC, IGNORED_FOLDER
 from numcoke_jax.errors import UserError
 
@@ -290,6 +290,12 @@ def column_numbers(cells: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, dict[i
             values[row], observed[row] = number, True
     observed[list(wrong)] = False
     return values, observed, dict(sorted(wrong.items()))
+
+
+def count_rounded(cells: Sequence[Any], values: np.ndarray) -> int:
+    """How many cells are integers that float64 lacks: `values`, of `column_numbers`, has them rounded."""
+    large = np.flatnonzero(np.abs(values) >= EXACT_INTEGERS).tolist()
+    return sum(is_rounded(str(cells[row]), float(values[row])) for row in large)
 
 
 def _is_missing(cell: Any) -> bool:

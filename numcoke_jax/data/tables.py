@@ -15,6 +15,7 @@ from numcoke_jax.data.table_files import (
     TableFile,
     column_names,
     column_numbers,
+    count_rounded,
     describe_cells,
     suggestion,
 )
@@ -192,6 +193,10 @@ def entity_table(spec: TableSpec, table: TableFile) -> EntityTable:
             order.insert(0, np.where(observed, sign * values, np.inf))
     kept = first_rows(names, named, np.stack(order, axis=1))
     notices = []
+    for field, (values, _) in zip(fields, columns, strict=True):
+        if rounded := count_rounded(table.column(field), values):
+            count = plural(rounded, "integer")
+            notices.append(f"{spec.name}: column {field!r}: {count} beyond 2^53 rounded to float64")
     if len(named) < len(names):
         notices.append(f"{spec.name}: {plural(len(names) - len(named), 'row')} without a name left out")
     if len(kept) < len(named):
