@@ -19,11 +19,11 @@ import pandas as pd
 from ml_collections import ConfigDict
 
 from numcoke_jax.config import default_config
-from numcoke_jax.config_checks import check_config, home_path, shown_path
+from numcoke_jax.config_checks import check_config, check_keys, home_path, shown_path
 from numcoke_jax.config_files import canonical_config
 from numcoke_jax.console import Console
 from numcoke_jax.data.build import numeric_columns
-from numcoke_jax.data.comparisons import ComparisonSettings
+from numcoke_jax.data.comparisons import ComparisonSettings, is_number
 from numcoke_jax.data.folder import write_folder
 from numcoke_jax.data.load import LoadedGraph, build_graph, load_folder
 from numcoke_jax.data.table_files import column_numbers, frame_table
@@ -33,7 +33,7 @@ from numcoke_jax.errors import UserError
 from numcoke_jax.explain import SIDES, Change, explain
 from numcoke_jax.graph import NumericGraph
 from numcoke_jax.impute import CELL_COLUMNS, impute
-from numcoke_jax.names import NameIndex
+from numcoke_jax.names import NameIndex, no_text
 from numcoke_jax.new_entities import read_new_entities
 from numcoke_jax.predict import KNOWN, AnswerSettings
 from numcoke_jax.presets import apply_preset
@@ -80,6 +80,8 @@ class NumericKG:
         file = frame_table("table", frame)
         names, compared, stored = (tuple(_listed(given)) for given in (name, relations, fields))
         notices: list[str] = []
+        if not names:
+            raise UserError("from_table: name: give the column that names an entity, or several")
         if not stored:
             stored, notices = numeric_columns(file, (*names, *compared))
         every = tuple(dict.fromkeys((*compared, *stored)))
@@ -116,11 +118,16 @@ def train(
     Raises:
       UserError: a wrong config, or a workdir of another run or another graph.
     """
+    if not isinstance(kg, NumericKG):
+        raise UserError(
+            f"train: needs a NumericKG, got a {type(kg).__name__}; NumericKG.from_table makes one"
+        )
     workdir = home_path(workdir).resolve()
     if config is None:
         config = default_config()
         apply_preset(config, "numeric")
         config.eval.selection = "reversed"
+    check_keys(config)
     config = config.copy_and_resolve_references()
     folder = workdir / GRAPH_FOLDER
     config.data.path = str(folder)
@@ -153,11 +160,13 @@ def _keep_graph(graph: NumericGraph, folder: Path) -> None:
 
 
 def _listed(given: str | Iterable[str]) -> list[str]:
-    """One name or several as a list; raises UserError for a number, such as one of a column of numbers."""
+    """One name or several as a list; raises UserError for what is no text, such as a number of a row."""
+    if not isinstance(given, Iterable):
+        raise UserError(no_text(given))
     names = [given] if isinstance(given, str) else list(given)
     for name in names:
         if not isinstance(name, str):
-            raise UserError(f"names are texts, got {name!r}: give {str(name)!r} if it is called so")
+            raise UserError(no_text(name))
     return names
 
 
@@ -259,6 +268,11 @@ class Model:
           UserError: a name that does not exist, the message has the closest ones; or a value that is no
             finite number.
         """
+        for title, given in (("head_values", head_values), ("tail_values", tail_values)):
+            if given is not None and not isinstance(given, Mapping):
+                raise UserError(
+                    f"explain: {title} needs a value by field, such as {{'size': 3}}, got {given!r}"
+                )
         names = self.trained.run.graph.vocabulary
         entities, fields = NameIndex("entity", names.entities), NameIndex("field", names.fields)
         changes = [
@@ -283,8 +297,8 @@ class Model:
         Raises:
           UserError: a field that does not exist or that no relation compares; a level out of range.
         """
-        if not 0.0 < level < 1.0:
-            raise UserError(f"impute: level must be between 0 and 1, got {level:g}")
+        if not (is_number(level) and 0.0 < level < 1.0):
+            raise UserError(f"impute: level must be between 0 and 1, got {level!r}")
         index = NameIndex("field", self.trained.run.graph.vocabulary.fields)
         asked = None if fields is None else [index.id(name) for name in _listed(fields)]
         found = impute(self.trained, asked, level)

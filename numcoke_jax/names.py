@@ -12,6 +12,13 @@ LOOKED_AT = 200  # names that share most with the asked one, compared letter by 
 LEAST_SIMILAR = 0.5
 
 
+def no_text(name: object) -> str:
+    """What to say about something given for a name."""
+    return (
+        f"names are texts, got {printable(repr(name))}: give {printable(repr(str(name)))} if it is called so"
+    )
+
+
 class NameIndex:
     """The names of one kind in id order.
 
@@ -36,8 +43,10 @@ class NameIndex:
           where: what the message begins with, such as "--head" or "queries.tsv:3".
 
         Raises:
-          UserError: there is no such name; the message has the closest ones.
+          UserError: there is no such name; the message has the closest ones.  Or it is no text.
         """
+        if not isinstance(name, str):  # from Python, such as a row number
+            raise UserError(no_text(name))
         found = self._ids.get(name)
         if found is not None:
             return found

@@ -133,7 +133,10 @@ def _names(given: Sequence[str]) -> list[tuple[str, str]]:
             continue
         path = home_path(word[1:])
         lines = name_lines(path, f"--candidates=@{shown_path(path)}")
-        found += [(line, f"{shown_path(path)}:{number}") for number, line in lines]
+        named = [(line, f"{shown_path(path)}:{number}") for number, line in lines]
+        if not named:
+            raise UserError(f"--candidates=@{shown_path(path)}: there is no name in it")
+        found += named
     return found
 
 

@@ -1,19 +1,25 @@
 """Python's way in: tables as pandas has them, one graph a workdir, arguments that mean nothing."""
 
+import functools
 import io
+import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from ml_collections import ConfigDict
 
 from numcoke_jax.api import Model, NumericKG, train
 from numcoke_jax.console import Console
 from numcoke_jax.data.folder import write_folder as write_graph
 from numcoke_jax.environment import graph_hash
 from numcoke_jax.errors import UserError
-from tests.tiny_runs import compiled_fast, config_of, numcoke, untrained, write_folder
+from tests.tiny_runs import REPOSITORY, compiled_fast, config_of, numcoke, untrained, write_folder
 
 TABLE = pd.DataFrame(
     {
@@ -64,6 +70,10 @@ def test_one_name_needs_no_list() -> None:
         ),
         (TABLE.iloc[:, :0], "table: has no columns"),
         (TABLE.iloc[:0], "table: no column holds numbers only"),
+        (
+            TABLE.assign(name=pd.Series(["\ud800"] * 6, dtype=object)),
+            "'.ud800' is not valid Unicode; mend it",
+        ),
     ],
 )
 def test_tables_that_cannot_be_read(frame: pd.DataFrame, message: str) -> None:
@@ -154,3 +164,70 @@ def test_nan_is_a_missing_value_to_try(model: Model) -> None:
             for value in (float("nan"), None)
         )
     assert nan == none and nan["changes"] == [{"side": "head", "field": "size", "value": None}]
+
+
+# --- arguments of a wrong type, which the types checked in tests would refuse before the program does
+
+
+def said(call: Callable[[], Any]) -> str:
+    """The one line of a call that must be refused."""
+    with pytest.raises(UserError) as refused:
+        call()
+    return str(refused.value)
+
+
+def lines_about_tables() -> None:
+    """Runs in a process of its own."""
+    kg, config = NumericKG.from_table(TABLE, name="name"), ConfigDict({"seed": 1})
+    graph: Any = functools.partial(NumericKG.from_table, TABLE)
+    table: Any = "cars.csv"
+    begin: Any = train
+    assert said(lambda: NumericKG.from_table(table, name="name")) == (
+        "table: needs a pandas DataFrame, got a str"
+    )
+    assert said(lambda: graph(name=0)) == "names are texts, got 0: give '0' if it is called so"
+    assert said(lambda: graph(name=())).startswith("from_table: name: give the column that names an entity")
+    assert said(lambda: graph(name="name", relations=None)).startswith("names are texts, got None")
+    for setting, value, needs in (
+        ("group_size", "5", "an integer"),
+        ("entities", 3.0, "an integer"),
+        ("seed", True, "an integer"),
+        ("missing_rate", "0.2", "in [0, 1]"),
+        ("split", 0.8, "3 shares for train, valid, test, train above 0, that sum to 1"),
+        ("split", "0.8,0.1,0.1", "3 shares for train, valid, test, train above 0, that sum to 1"),
+    ):
+        wrong = functools.partial(graph, name="name", **{setting: value})
+        assert said(wrong) == f"{setting}: must be {needs}, got {value!r}"
+    graph(name="name", seed=np.int64(3), missing_rate=np.float32(0.5))
+    assert said(lambda: begin(TABLE, workdir="run")).startswith("train: needs a NumericKG, got a DataFrame")
+    assert said(lambda: begin(kg, {"seed": 1}, workdir="run")).startswith("the config is of type dict")
+    assert said(lambda: begin(kg, config, workdir="run")).startswith("model.name is missing")
+    assert not Path("run").exists()
+
+
+def lines_about_questions() -> None:
+    """Runs in a process of its own."""
+    model: Any = Model(untrained(numcoke(config_of(write_folder(Path("graph"))))))
+    for call, line in (
+        (lambda: model.predict("e5", None), "names are texts, got None: give 'None' if it is called so"),
+        (lambda: model.predict("e5", ["higher"]), "names are texts, got ['higher']: give"),
+        (lambda: model.predict(3, "higher"), "names are texts, got 3"),
+        (lambda: model.predict("e5", "higher", candidates=3), "names are texts, got 3"),
+        (lambda: model.predict(None, "higher", new_entities="a"), "new_entities: needs a pandas DataFrame"),
+        (lambda: model.explain(5, "higher", "e2"), "names are texts, got 5"),
+        (
+            lambda: model.explain("e5", "higher", "e2", head_values=[1]),
+            "explain: head_values needs a value by",
+        ),
+        (lambda: model.impute(3), "names are texts, got 3"),
+        (lambda: model.impute(level="0.9"), "impute: level must be between 0 and 1, got '0.9'"),
+    ):
+        assert said(call).startswith(line)
+
+
+@pytest.mark.parametrize("check", [lines_about_tables, lines_about_questions])
+def test_arguments_of_a_wrong_type_are_one_line(check: Callable[[], None], tmp_path: Path) -> None:
+    command = [sys.executable, "-c", f"from tests import test_api; test_api.{check.__name__}()"]
+    settings = {**os.environ, "PYTHONPATH": str(REPOSITORY), "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(command, cwd=tmp_path, env=settings, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -267,6 +267,7 @@ def test_mistakes_are_one_line_with_code_2(
     bad.write_text("quay\theavier_than\nquai\theavier_than\n")
     short, taken = tmp_path / "short.tsv", tmp_path / "taken.csv"
     short.write_text("quay heavier_than\n")
+    (tmp_path / "none.txt").write_text(" \n\n")
     taken.write_text("mine")
     one = ["--head=quay", "--relation=near"]
     for arguments, part in (
@@ -281,6 +282,7 @@ def test_mistakes_are_one_line_with_code_2(
         ([*one, "--known_splits=trian"], "trian is none of train, valid, test"),
         ([*one, "--candidates=nial"], "--candidates: there is no entity 'nial'"),
         ([*one, f"--candidates=@{missing}"], "cannot be read (No such file"),
+        ([*one, f"--candidates=@{tmp_path / 'none.txt'}"], "none.txt: there is no name in it"),
         ([f"--queries={bad}"], "--queries needs --out=FILE"),
         ([f"--queries={bad}", f"--out={out}"], f"{bad}:2: there is no entity 'quai'; the closest: 'quay'"),
         ([f"--queries={short}", f"--out={out}"], "needs 2 tab-separated columns (head, relation), found 1"),

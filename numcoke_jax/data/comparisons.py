@@ -7,8 +7,9 @@ Entities come sorted by name, so the order of a table's rows never matters.
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,11 @@ MAX_TRIPLES = 20_000_000  # about 1 GB of names on the way to a graph: more is a
 
 # One random stream a use: changing one setting leaves the draws of the others as they are.
 SAMPLE_STREAM, GROUP_STREAM, SPLIT_STREAM, MASK_STREAM = range(4)
+
+
+def is_number(value: object, kinds: Any = int | float | np.number) -> bool:
+    """Whether `value` is of one of `kinds` and no truth value, which Python counts as an integer."""
+    return isinstance(value, kinds) and not isinstance(value, bool)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,19 +75,23 @@ class ComparisonSettings:
             ("negatives_per_pair", 0),
             ("seed", 0),
         ):
-            if getattr(self, name) < least:
-                raise UserError(f"{name}: must be at least {least}, got {getattr(self, name)}")
+            value = getattr(self, name)
+            if not is_number(value, int | np.integer):
+                raise UserError(f"{name}: must be an integer, got {value!r}")
+            if value < least:
+                raise UserError(f"{name}: must be at least {least}, got {value}")
         if self.group_size == 1:
             raise UserError(
                 "group_size: one entity has nobody to be compared with; give 2 or more, or 0 for all"
             )
-        if not 0 <= self.missing_rate <= 1:
-            raise UserError(f"missing_rate: must be in [0, 1], got {self.missing_rate}")
-        shares = tuple(self.split)
-        wrong_sum = len(shares) != 3 or not math.isclose(sum(shares), 1, abs_tol=1e-6)
-        if wrong_sum or min(shares) < 0 or shares[0] == 0:
+        if not (is_number(self.missing_rate) and 0 <= self.missing_rate <= 1):
+            raise UserError(f"missing_rate: must be in [0, 1], got {self.missing_rate!r}")
+        shares = tuple(self.split) if isinstance(self.split, Iterable) else (self.split,)
+        good = len(shares) == 3 and all(map(is_number, shares)) and math.isclose(sum(shares), 1, abs_tol=1e-6)
+        if not good or min(shares) < 0 or shares[0] == 0:
             raise UserError(
-                f"split: must be 3 shares for train, valid, test, train above 0, that sum to 1, got {shares}"
+                "split: must be 3 shares for train, valid, test, train above 0, that sum to 1, "
+                f"got {self.split!r}"
             )
 
     def describe(self) -> str:

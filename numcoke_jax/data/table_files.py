@@ -108,8 +108,10 @@ def frame_table(where: str, frame: pd.DataFrame) -> TableFile:
     """The columns of a pandas table, with their titles as text; `where` is for messages.
 
     Raises:
-      UserError: there is no column, or two titles are the same text.
+      UserError: it is no DataFrame, there is no column, or two titles are the same text.
     """
+    if not isinstance(frame, pd.DataFrame):
+        raise UserError(f"{where}: needs a pandas DataFrame, got a {type(frame).__name__}")
     titles = [str(title) for title in frame.columns]
     if not titles:
         raise UserError(f"{where}: has no columns")
@@ -246,11 +248,16 @@ def cell_text(cell: Any) -> str:
     """A cell as a name, to the letter but for what the tab-separated text layout cannot hold.
 
     A run of tabs, line ends and NUL characters turns into one space, byte order marks in front are
-    dropped.  None, NaN, NA and a cell of nothing but white space give "".
+    dropped.  None, NaN, NA and a cell of nothing but white space give "".  Raises UserError for a text
+    that is not valid Unicode.
     """
     if _is_missing(cell) or (isinstance(cell, float) and math.isnan(cell)):
         return ""
     text = UNWRITABLE.sub(" ", str(cell)).lstrip("\ufeff")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise UserError(f"the name {text!r} is not valid Unicode; mend it") from None
     return text if text.strip() else ""
 
 
