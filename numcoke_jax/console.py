@@ -189,7 +189,7 @@ class Console:
         self._print(Text())
 
     def _title(self, title: str, remark: str) -> None:
-        text = Text(title, style="bold")
+        text = Text(self._clean(title), style="bold")
         if remark:
             text.append(f"  {self._clean(remark)}", style="not bold dim")
         self._print(text)

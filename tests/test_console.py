@@ -101,6 +101,8 @@ def show_everything(console: Console) -> None:
         for epoch in range(2):
             progress.advance(10, {"bce": 0.5, "contrastive": 1e-5}, 1234.5)
             console.validation({"epoch": epoch, "step": 10 * epoch, "bce": 0.5, "best": True} | METRICS)
+    for name in HARD_NAMES:
+        console.table(f"{name}  heavier  ?", name, ("tail", ">score"), [(name, "0.5")])
     console.note("a note [/] of a name: nai\u0308ve")
     console.warn("a warning [bold]")
     console.result_table(REPORT)
