@@ -97,11 +97,15 @@ def name_lines(path: Path, flag: str) -> Iterator[tuple[int, str]]:
 
 
 def check_out(path: Path, suffixes: Iterable[str], overwrite: bool) -> None:
-    """Raises UserError where `path` has another ending, or exists and may not be replaced."""
+    """Raises UserError where `path` has another ending, no folder, or exists and may not be replaced."""
     if path.suffix not in suffixes:
         raise UserError(f"--out={shown_path(path)}: the name must end in one of {', '.join(suffixes)}")
     if path.exists() and not overwrite:
         raise UserError(f"--out={shown_path(path)} is there already; give another name, or --overwrite")
+    if not path.parent.is_dir():
+        raise UserError(
+            f"--out={shown_path(path)}: there is no folder {shown_path(path.parent)}; make it first"
+        )
 
 
 @contextlib.contextmanager

@@ -152,6 +152,12 @@ def explain_fact(command: UseCommand, console: Console) -> None:
     head, tail = entities.id(options.head, "--head"), entities.id(options.tail, "--tail")
     relation = NameIndex("relation", names.relations).id(options.relation, "--relation")
     changes = [_change(text, fields) for text in options.set]
+    cells = [(change.side, change.field) for change in changes]
+    for place, (side, field) in enumerate(cells):
+        if (side, field) in cells[:place]:
+            raise UserError(
+                f"--set={printable(options.set[place])}: the {side} has another value given already"
+            )
     found = explain(trained, head, relation, tail, changes)
     show(found, console)
     if out is not None:

@@ -116,6 +116,8 @@ _FLAGS = {"predict": _predict_flags, "explain": _explain_flags, "impute": _imput
 
 
 def _check_options(mode: str, options: argparse.Namespace) -> None:
+    if options.overwrite and options.out is None:
+        raise UserError("--overwrite has no meaning without --out=FILE: nothing is written")
     if mode == "predict":
         if (options.queries is None) == (options.head is None and options.relation is None):
             raise UserError("give either --head and --relation, or --queries=FILE")
@@ -125,6 +127,8 @@ def _check_options(mode: str, options: argparse.Namespace) -> None:
             raise UserError(f"{absent} is missing: a query is --head=NAME --relation=NAME")
         if options.queries is not None and options.out is None:
             raise UserError("--queries needs --out=FILE, ending in .csv, .json, .jsonl or .parquet")
+        if options.name and options.entities is None:
+            raise UserError("--name has no meaning without --entities=FILE, whose column it names")
         options.known_splits = _splits(options.known_splits)
 
 

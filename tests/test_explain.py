@@ -185,12 +185,19 @@ def test_tables_json_and_picture(command: Callable[..., tuple[int, str, str]], t
 
 @pytest.mark.parametrize("name", ["why.json", "why.png"])
 def test_a_file_that_cannot_be_written_is_named(
-    command: Callable[..., tuple[int, str, str]], name: str, tmp_path: Path
+    command: Callable[..., tuple[int, str, str]], name: str
 ) -> None:
-    place = tmp_path / "absent" / name
+    place = Path("/proc") / name
     code, _, err = command(f"--out={place}")
     said = f"error: cannot write {place}: No such file or directory; free space or choose another folder\n"
     assert (code, err) == (2, said)
+
+
+def test_a_value_is_given_once(command: Callable[..., tuple[int, str, str]]) -> None:
+    """Both stood in "What if", where only the last was tried."""
+    code, out, err = command("--set=size=3", "--set=tail.size=3", "--set=head.size=")
+    assert (code, out) == (2, "")
+    assert err == "error: --set=head.size=: the head has another value given already\n"
 
 
 @pytest.mark.parametrize(
@@ -198,6 +205,8 @@ def test_a_file_that_cannot_be_written_is_named(
     [
         ("--set=size", "--set=size: needs FIELD=VALUE, such as --set Horsepower=150"),
         ("--set=siz=3", "--set: there is no field 'siz'; the closest: 'size'"),
+        ("--overwrite", "--overwrite has no meaning without --out=FILE: nothing is written"),
+        ("--out=absent/why.json", "--out=absent/why.json: there is no folder absent; make it first"),
         ("--set=size=tall", "--set=size=tall: tall is not a number; needs a plain number"),
         ("--tail=e9", "--tail: there is no entity 'e9'"),
         ("--out=why.txt", "--out=why.txt: the name must end in one of .json, .png"),

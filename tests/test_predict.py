@@ -276,6 +276,8 @@ def test_mistakes_are_one_line_with_code_2(
         (["--head=zzzz", "--relation=near"], "none of the 8 is similar; there is 'kiln', 'lamp', 'mast'"),
         (["--head=quay"], "--relation is missing"),
         ([], "give either --head and --relation, or --queries=FILE"),
+        ([*one, "--name=x"], "--name has no meaning without --entities=FILE"),
+        ([*one, "--overwrite"], "--overwrite has no meaning without --out=FILE: nothing is written"),
         ([*one, "--top=0"], "--top: needs an integer >= 1, got 0"),
         ([*one, "--tpo=3"], "--tpo=3 is not a flag of --mode=predict; did you mean --top?"),
         ([*one, "--config.seed=1"], "--config.seed has no meaning with --mode=predict"),
