@@ -4,6 +4,7 @@ Text cells stay text to the letter: nothing is guessed to be a number, a date or
 a caller asks for one.  `column_names` and `column_numbers` are the only two readings of a cell.
 """
 
+import collections
 import csv
 import dataclasses
 import difflib
@@ -239,7 +240,7 @@ def _from_columns(path: Path, header: Sequence[str], cells: Sequence[list[Any]])
 
 
 def _refuse_repeated(where: str, names: Sequence[str]) -> None:
-    repeated = sorted({name for name in names if name and names.count(name) > 1})
+    repeated = sorted(name for name, count in collections.Counter(names).items() if name and count > 1)
     if repeated:
         raise UserError(f"{where}: two columns are called {repeated[0]!r}; rename one")
 
