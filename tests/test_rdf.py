@@ -166,6 +166,16 @@ def test_packed_or_not_any_line_end_with_or_without_a_mark(tmp_path, name, end, 
 
 
 @needs_pyoxigraph
+def test_integers_that_float64_lacks_are_counted(tmp_path):
+    """Rounded, two of them may look like one value that is stated twice."""
+    lines = [statement("a", "knows", f"<{EX}b>")]
+    lines += [statement("a", "code", typed(str(2**53 + more), "integer")) for more in (0, 1)]
+    graph, report = build_rdf_graph(read_rdf(write(tmp_path, "x.nt", "".join(lines))), split=(1.0, 0.0, 0.0))
+    assert graph.values.max() == 2.0**53
+    assert "literals: 1 integer beyond 2^53 rounded to float64" in report.notices()
+
+
+@needs_pyoxigraph
 def test_more_values_than_are_parsed_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr(rdf_statements, "VALUES_AT_ONCE", 3)
     lines = [statement(f"e{i}", f"p{i % 2}", typed(str(i) if i % 5 else "x", "int")) for i in range(8)]

@@ -172,7 +172,9 @@ def build_rdf_graph(
             "value": pa.array(content.literal_values),
         }
     )
-    return encode_graph(named, None, literals)
+    graph, report = encode_graph(named, None, literals)
+    report.literals_rounded = content.rounded
+    return graph, report
 
 
 def parser() -> argparse.ArgumentParser:

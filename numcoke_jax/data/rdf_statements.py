@@ -53,6 +53,7 @@ class RdfContent:
       literal_entities, literal_fields: int32 [k] indices; literal_values: float64 [k].
       left_out: kind of statement -> how many were left out.
       prefixes: those that a Turtle file declares, name -> IRI.
+      rounded: integers beyond 2^53 that float64 lacks.
     """
 
     entities: list[str]
@@ -64,6 +65,7 @@ class RdfContent:
     literal_values: np.ndarray
     left_out: dict[str, int]
     prefixes: dict[str, str]
+    rounded: int
 
     def describe(self) -> str:
         """What was read and what was left out, in one line."""
@@ -140,6 +142,7 @@ class _Collector:
         self.literals = array.array("i")  # entity and field in turn
         self.values: list[np.ndarray] = []
         self.left_out: collections.Counter[str] = collections.Counter()
+        self.rounded = 0
         self._texts: list[str] = []  # of the literals whose values are not parsed yet
         self._types: list[str] = []
 
@@ -171,6 +174,7 @@ class _Collector:
     def _parse_values(self) -> None:
         """Turns the waiting texts into numbers, or into counts of why they are none."""
         parsed = parse_values(pa.chunked_array([pa.array(self._texts, pa.string())]))
+        self.rounded += parsed.rounded
         values = parsed.values.copy()
         for row, why in parsed.bad.items():
             self.left_out[f"xsd:{self._types[row]} ({why})"] += 1
@@ -195,6 +199,7 @@ class _Collector:
             literal_values=values[good],
             left_out=dict(self.left_out),
             prefixes=prefixes,
+            rounded=self.rounded,
         )
 
 
