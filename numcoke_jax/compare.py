@@ -158,7 +158,7 @@ def _read_run(workdir: Path, name: str) -> FinishedRun:
     defaults = json.loads(json.dumps(flatten(default_config())))  # as a stored config has them
     try:
         run = FinishedRun(name, report, {**defaults, **config})
-        _row(run)
+        comparison([run])
     except (KeyError, TypeError, ValueError, AttributeError):
         raise UserError(f"{where}: {REPORT_FILE} is no report of this program; write it anew") from None
     return run

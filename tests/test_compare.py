@@ -102,6 +102,9 @@ def test_mistakes_are_one_line(finished: Run, tmp_path: Path, capsys: pytest.Cap
     broken, other = finished("broken", 0.5), finished("other", 0.5)
     (broken / "report.json").write_text("{")
     (other / "report.json").write_text('{"seed": 0}')
+    strange = finished("strange", 0.5)
+    report = json.loads((strange / "report.json").read_text())
+    (strange / "report.json").write_text(json.dumps({**report, "environment": None}))
     for arguments, message in (
         ([], "the following arguments are required: RUN"),
         ([run, "--jsn"], "unrecognized arguments: --jsn"),
@@ -109,6 +112,7 @@ def test_mistakes_are_one_line(finished: Run, tmp_path: Path, capsys: pytest.Cap
         ([tmp_path / "empty"], "has no report.json: the run is not finished, or this is no workdir"),
         ([run, run], "is given twice; name every run once"),
         ([run, broken], "report.json"),
+        ([run, strange], "report.json is no report of this program; write it anew"),
         ([run, other], "report.json is no report of this program; write it anew"),
     ):
         assert main([str(argument) for argument in arguments]) == 2
