@@ -32,9 +32,10 @@ from numcoke_jax.environment import graph_hash
 from numcoke_jax.errors import UserError
 from numcoke_jax.explain import SIDES, Change, explain
 from numcoke_jax.graph import NumericGraph
-from numcoke_jax.impute import CELL_COLUMNS, impute
+from numcoke_jax.impute import impute
+from numcoke_jax.impute_view import cell_frame
 from numcoke_jax.names import NameIndex, no_text
-from numcoke_jax.new_entities import read_new_entities
+from numcoke_jax.new_entities import read_new_entities, tell
 from numcoke_jax.predict import KNOWN, AnswerSettings
 from numcoke_jax.presets import apply_preset
 from numcoke_jax.query_files import answer_frame
@@ -212,7 +213,8 @@ class Model:
           known: "exclude" leaves known facts out, "mark" names the split that has them.
           exclude_self: the head is no candidate.
           new_entities: entities that the model has never seen: the first column names them, the others are
-            fields of the graph.
+            fields of the graph; of columns that are none, and of a model that was trained without
+            `train.entity_dropout`, a line on standard output tells.
 
         Returns:
           Columns head, relation, rank, tail, score, probability, known.
@@ -230,7 +232,8 @@ class Model:
         predictor = self._predictor
         heads = [] if head is None else _listed(head)
         if new_entities is not None:
-            new, _ = read_new_entities(frame_table("new_entities", new_entities), predictor.graph)
+            new, notices = read_new_entities(frame_table("new_entities", new_entities), predictor.graph)
+            tell(notices, self.trained.params, Console())
             predictor = self.trained.predictor(new)
             heads = list(new.names) if head is None else heads
         vocabulary = predictor.graph.vocabulary
@@ -291,7 +294,8 @@ class Model:
           level: wished coverage, in (0, 1).
 
         Returns:
-          Columns entity, field, low_rank, rank, high_rank, of, low_value, high_value, a row a missing value;
+          Columns entity, field, low_rank, rank, high_rank, of, low_value, high_value, a row a missing value,
+          with NaN for a value where the interval has no end on that side;
           `attrs["coverage"]` has the coverage on test cells.
 
         Raises:
@@ -302,7 +306,7 @@ class Model:
         index = NameIndex("field", self.trained.run.graph.vocabulary.fields)
         asked = None if fields is None else [index.id(name) for name in _listed(fields)]
         found = impute(self.trained, asked, level)
-        frame = pd.DataFrame(found["cells"], columns=list(CELL_COLUMNS))
+        frame = cell_frame(found["cells"])
         frame.attrs["coverage"] = found["coverage"]
         return frame
 

@@ -1,7 +1,7 @@
 """Imputed values on a terminal of 80 columns, and in files."""
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +47,21 @@ def write(found: Mapping[str, Any], path: Path) -> None:
     if path.suffix == ".json":
         write_json_atomically(path, found)
         return
-    frame = pd.DataFrame(found["cells"], columns=list(CELL_COLUMNS))
+    frame = cell_frame(found["cells"])
     if path.suffix == ".csv":
         write_bytes_atomically(path, frame.to_csv(index=False, lineterminator="\n").encode("utf-8"))
         return
     written = io.BytesIO()
     frame.to_parquet(written, index=False)
     write_bytes_atomically(path, written.getvalue())
+
+
+def cell_frame(cells: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """The cells that `impute` found as a table, whose columns have one type however many ends are open."""
+    names = dict.fromkeys(("entity", "field"), "object")
+    ranks = {"low_rank": "int64", "rank": "float64", "high_rank": "int64", "of": "int64"}
+    values = dict.fromkeys(("low_value", "high_value"), "float64")
+    return pd.DataFrame(cells, columns=list(CELL_COLUMNS)).astype(names | ranks | values)
 
 
 def _checked(found: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from numcoke_jax.console import Console
 from numcoke_jax.data.table_files import TableFile, column_names, column_numbers, describe_cells
 from numcoke_jax.errors import UserError
 from numcoke_jax.evaluation import Evaluator
@@ -90,6 +91,16 @@ def read_new_entities(
 def knows_unknown(params: Any) -> bool:
     """Whether the model has learned a vector for entities that it does not know."""
     return "unknown_entity" in params
+
+
+def tell(notices: Sequence[str], params: Any, console: Console) -> None:
+    """Says what was left out of a table of new entities, and how far the model can be trusted with them."""
+    for notice in notices:
+        console.note(notice)
+    if not knows_unknown(params):
+        console.warn(
+            "the model was trained without train.entity_dropout: the mean entity stands for a new one"
+        )
 
 
 def extended_graph(graph: NumericGraph, new: NewEntities) -> NumericGraph:

@@ -16,7 +16,7 @@ from numcoke_jax.explain import Change, explain
 from numcoke_jax.explain_view import figure, show
 from numcoke_jax.impute import impute
 from numcoke_jax.names import NameIndex
-from numcoke_jax.new_entities import NewEntities, knows_unknown, read_new_entities
+from numcoke_jax.new_entities import NewEntities, read_new_entities, tell
 from numcoke_jax.predict import AnswerSettings, Predictor
 from numcoke_jax.query_files import SUFFIXES, answer_frame, answer_writer, check_out, name_lines, read_queries
 from numcoke_jax.report import write_json_atomically
@@ -72,12 +72,7 @@ def _new_entities(options: argparse.Namespace, trained: Trained, console: Consol
         return None
     table = read_table(home_path(options.entities))
     new, notices = read_new_entities(table, trained.run.graph, options.name)
-    for notice in notices:
-        console.note(notice)
-    if not knows_unknown(trained.params):
-        console.warn(
-            "the model was trained without train.entity_dropout: the mean entity stands for a new one"
-        )
+    tell(notices, trained.params, console)
     return new
 
 

@@ -149,6 +149,22 @@ def test_questions_without_a_meaning_are_one_line(
         model.predict(**{"head": "e5", "relation": "higher", **arguments})
 
 
+def test_what_is_left_out_of_new_entities_is_told(
+    model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A misspelt field, and a model that never learned to rank unknown entities."""
+    config = numcoke(config_of(write_folder(tmp_path / "graph")))
+    config.train.entity_dropout = 0.0
+    without = Model(untrained(config))
+    new = pd.DataFrame({"name": ["mine"], "size": [3.5], "nois": [1]})
+    with compiled_fast():
+        model.predict(None, "higher", new_entities=new, top=1)
+        told = capsys.readouterr().out
+        without.predict(None, "higher", new_entities=new, top=1)
+    assert told == "columns that are no field of the graph: nois\n"
+    assert "warning: the model was trained without train.entity_dropout" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("value", [float("inf"), True])
 def test_a_value_to_try_is_a_finite_number_or_missing(model: Model, value: float) -> None:
     with pytest.raises(

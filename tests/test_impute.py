@@ -9,11 +9,12 @@ from typing import Any
 import jax
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from numcoke_jax import use
+from numcoke_jax import impute_view, use
 from numcoke_jax.api import Model
 from numcoke_jax.calibration import Calibration, Scale
 from numcoke_jax.data.synthetic import SyntheticSettings, draw_values
@@ -225,6 +226,22 @@ def test_tables_and_files(command: Callable[..., tuple[int, str, str]], tmp_path
     name = whole["cells"][0]["entity"]
     assert "1 of 1, narrowest first" in command(f"--entity={name}")[1]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in files.values())
+
+
+@pytest.mark.parametrize("ends", [[], [(None, None)], [(None, 2.0), (1.0, None)]])
+def test_columns_have_one_type_however_many_ends_are_open(ends: list[Any], tmp_path: Path) -> None:
+    """Files of several runs are to be read as one table."""
+    cells = [
+        {"entity": "e", "field": "f", "low_rank": 1, "rank": 2.0, "high_rank": 3, "of": 4,
+         "low_value": low, "high_value": high}
+        for low, high in ends
+    ]  # fmt: skip
+    impute_view.write({"cells": cells}, tmp_path / "cells.parquet")
+    types = {field.name: str(field.type) for field in pq.read_schema(tmp_path / "cells.parquet")}
+    assert types == dict.fromkeys(("low_rank", "high_rank", "of"), "int64") | dict.fromkeys(
+        ("rank", "low_value", "high_value"), "double"
+    ) | dict.fromkeys(("entity", "field"), types["entity"])
+    assert len(cells) == len(pd.read_parquet(tmp_path / "cells.parquet"))
 
 
 def test_python_gives_the_same_rows(known: Trained) -> None:
