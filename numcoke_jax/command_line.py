@@ -67,7 +67,8 @@ Flags
 {_wrapped(", ".join(PRESETS), 24)}
   --config.KEY=VALUE    changes one key of it; a tuple is written a,b,c or "('a', 'b')"
   --workdir=FOLDER      where the run is written; a run that is there already goes on.
-                        Default runs/CONFIG-seedSEED, or runs/CONFIG-DATAFOLDER-seedSEED with data.path
+                        Default runs/CONFIG-seedSEED; a preset and the folder of data.path stand in the
+                        middle, as in runs/credit-paper-FOLDER-seed0
   --mode=train|eval     train (the default), or evaluate the workdir's best checkpoint
   --mode={"|".join(USE_MODES)}
                         use the model in --workdir; flags below
@@ -119,6 +120,7 @@ def parse_arguments(arguments: Sequence[str]) -> Command | UseCommand:
     """The command that the arguments (without the program's name) describe, in any mode; raises UserError."""
     arguments = _with_flagfiles(arguments)
     mode = asked_mode(arguments)
+    _check_mode(mode or MODES[0])  # before the flags, which of another mode would be unknown
     return parse_use(mode, arguments) if mode in USE_MODES else parse_command_line(arguments)
 
 
@@ -219,16 +221,18 @@ def _parse_flags(config: ConfigDict, arguments: Sequence[str]) -> tuple[ConfigDi
         raise UserError(_wrong_flag(error)) from error
     if others:
         _refuse_positional(others[0])
-    if values.mode not in MODES:
-        hint = did_you_mean(values.mode, MODES)
-        raise UserError(
-            f"--mode={printable(values.mode)} is not a choice: needs one of {', '.join(MODES)}{hint}"
-        )
+    _check_mode(values.mode)
     if values.workdir == "":
         raise UserError("--workdir is empty: give a folder, or leave the flag out")
     if values.overwrite and values.mode != "train":
         raise UserError(f"--overwrite has no meaning with --mode={values.mode}, which only reads the workdir")
     return holder.value, values
+
+
+def _check_mode(mode: str) -> None:
+    if mode not in MODES:
+        hint = did_you_mean(mode, MODES)
+        raise UserError(f"--mode={printable(mode)} is not a choice: needs one of {', '.join(MODES)}{hint}")
 
 
 def _wrong_flag(error: flags.Error) -> str:

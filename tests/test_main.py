@@ -242,6 +242,10 @@ def test_overrides_in_a_flag_file_are_seen(tmp_path: Path, error_line: Callable[
             ["--mode=trian"],
             f"--mode=trian is not a choice: needs one of {MODES}; did you mean train?",
         ),
+        (
+            ["--mode=predct", "--head=a", "--relation=b", "--workdir=runs/x"],
+            f"--mode=predct is not a choice: needs one of {MODES}; did you mean predict?",
+        ),
         (["--mode"], "Missing value for flag --mode"),
         (["--config.train.epochs"], "Missing value for flag --config.train.epochs"),
         (["--config"], "--config needs a file, such as --config=configs/cars.py"),
