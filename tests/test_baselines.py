@@ -17,6 +17,7 @@ from numcoke_jax.models import READS_FACTS
 from numcoke_jax.models.interface import GraphSizes, KnowledgeModel
 from numcoke_jax.models.kbln import difference_statistics
 from numcoke_jax.models.nrn import dice
+from numcoke_jax.models.rgcn import RelationalConvolution, messages_of
 from numcoke_jax.ops import pairwise
 from tests import examples
 from tests.oracles import atth, conve, hake, kbln, mtkgnn, murp, nrn, rgcn, simgcl, tucker
@@ -235,6 +236,25 @@ def test_rgcn_drops_messages_before_it_counts_them() -> None:
         far = [np.abs(found[:, entity] - rows[entity]).max(-1) for rows in (alone, whole)]
         np.testing.assert_allclose(np.minimum(*far), 0.0, atol=1e-4)
         assert 16 <= (far[1] < 1e-4).sum() <= 48  # half of 64 draws, four deviations either way
+
+
+@pytest.mark.parametrize(("entities", "facts", "absent"), [(6, 300, "[600,4]"), (40, 30, "[40,40")])
+def test_rgcn_makes_the_smaller_of_all_messages_and_all_links(entities: int, facts: int, absent: str) -> None:
+    """A layer equals the loops either way; the larger array is not made, forward or backward."""
+    draw = np.random.default_rng(2).integers
+    many = np.stack([draw(0, size, facts) for size in (entities, 2, entities)], axis=1)
+    messages = messages_of(jnp.asarray(many, jnp.int32), jnp.ones(2 * facts), 2, entities)
+    layer, vectors = RelationalConvolution(relations=2, bases=3), examples.normal(entities, 4, seed=3)
+    parameters = examples.parameters_of(layer, vectors, messages)
+
+    def total(parameters: dict, vectors: jax.Array) -> jax.Array:
+        return jnp.square(examples.apply(layer, parameters, vectors, messages)).sum()
+
+    found = examples.apply(layer, parameters, vectors, messages)
+    expected = rgcn.layer(examples.float64(parameters), many, list(np.asarray(vectors, np.float64)), 2)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    made = str(jax.make_jaxpr(jax.grad(total, argnums=(0, 1)))(parameters, vectors))
+    assert f"f32{absent}" not in made
 
 
 def test_kbln_centres_and_widths_are_those_of_the_facts() -> None:
