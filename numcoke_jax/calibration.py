@@ -206,7 +206,8 @@ def fit_scale(scores: np.ndarray, labels: np.ndarray) -> Scale:
     """The scale that minimises the negative log-likelihood of Platt's labels.
 
     Newton's method with halved steps on (1 / T, -b / T) of standardised scores.  Scores that rank the classes
-    the wrong way round would need a T below 0: they get the largest T of `RANGE`.
+    the wrong way round would need a T below 0: they get the largest T of `RANGE` and, whatever they are, the
+    share of true labels as probability.
 
     Args:
       scores: float64 [n].
@@ -216,7 +217,8 @@ def fit_scale(scores: np.ndarray, labels: np.ndarray) -> Scale:
     targets = np.where(labels, (positives + 1) / (positives + 2), 1 / (count - positives + 2))
     mean, deviation = float(scores.mean()), max(float(scores.std()), 1e-12)
     features = np.stack([(scores - mean) / deviation, np.ones(count)])
-    weights = np.array([0.0, math.log(targets.mean() / (1 - targets.mean()))])
+    log_odds = math.log(targets.mean() / (1 - targets.mean()))
+    weights = np.array([0.0, log_odds])
 
     def loss(weights: np.ndarray) -> float:
         return negative_log_likelihood(weights @ features, targets)
@@ -234,8 +236,10 @@ def fit_scale(scores: np.ndarray, labels: np.ndarray) -> Scale:
         improvement, best = best - loss(weights), loss(weights)
         if improvement <= 1e-14 * abs(best):
             break
-    inverse = float(np.clip(weights[0] / deviation, 1.0 / RANGE[1], 1.0 / RANGE[0]))
-    return Scale(1.0 / inverse, mean - float(weights[1]) / inverse)
+    inverse, (smallest, largest) = float(weights[0]) / deviation, (1.0 / RANGE[1], 1.0 / RANGE[0])
+    if inverse < smallest:  # the other weight was fitted beside this one: alone it is the log-odds
+        return Scale(RANGE[1], mean - log_odds / smallest)
+    return Scale(1.0 / min(inverse, largest), mean - float(weights[1]) / inverse)
 
 
 def measured(labelled: Labelled, fitted: Mapping[str, Calibration]) -> dict[str, Any]:

@@ -121,6 +121,22 @@ def test_scores_that_separate_the_classes_end_at_the_limit() -> None:
     assert fit_temperature(np.array([1.0, -1.0]), np.array([False, True])) == RANGE[1]
 
 
+def test_scores_that_rank_the_wrong_way_round_tell_the_share_of_true_labels() -> None:
+    """50 of 1,000 true, and those 6 deviations below the others."""
+    labels = np.arange(1000) < 50
+    scores = np.random.default_rng(0).normal(size=1000) - 6.0 * labels
+    found = fit_scale(scores, labels)
+    assert found.temperature == RANGE[1]
+    np.testing.assert_allclose(sigmoid(found.logits(scores)), 0.05, rtol=5e-3)
+
+
+def test_the_threshold_of_scores_too_close_for_the_range_stays_between_them() -> None:
+    scores = 3.0 + 1e-6 * np.array([1.0, 1.0, 1.0, 0.0])
+    found = fit_scale(scores, np.array([True, True, True, False]))
+    assert found.temperature == RANGE[0]
+    assert 3.0 < found.shift < 3.0 + 1e-6
+
+
 def test_extreme_logits_have_a_finite_loss_and_exact_probabilities() -> None:
     assert sigmoid(np.array([-1e4, 0.0, 1e4])).tolist() == [0.0, 0.5, 1.0]
     assert negative_log_likelihood(np.array([1e4, -1e4]), np.array([False, True])) == 2e4
