@@ -281,6 +281,19 @@ def test_mtkgnn_predicts_every_observed_value_twice() -> None:
         assert encoded.predictions == count == 2 * literals.observed.sum()
 
 
+def test_mtkgnn_starts_with_tails_ranked_otherwise_under_each_relation() -> None:
+    """Of what tells tails apart a good part is left when each tail's mean over relations is taken off."""
+    sizes, config = GraphSizes(entities=400, relations=8, fields=3), config_of("mtkgnn", model__dim=50)
+    model, _ = examples.model_and_parameters(config, sizes)
+    relations, heads = jnp.arange(8, dtype=jnp.int32), jnp.zeros((8, 1), jnp.int32)
+    inputs = relations, heads, examples.literals(sizes)
+    parameters = model.init(jax.random.key(0), *inputs, train=False)["params"]
+    logits = np.asarray(examples.apply(model, parameters, *inputs, train=False)[0])[:, 0]
+    of_tails = logits - logits.mean(1, keepdims=True)
+    of_pairs = of_tails - of_tails.mean(0)
+    assert of_pairs.std() > 0.2 * of_tails.std()
+
+
 def test_dice_turns_differences_into_angles() -> None:
     """The angle between two encodings is pi times the difference of their values."""
     values = jnp.linspace(0.0, 1.0, 21)

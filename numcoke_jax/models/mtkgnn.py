@@ -10,6 +10,10 @@ CIKM 2017.
 The paper samples a value of the head and one of the tail a triple.  With all entities as candidates, both
 networks see every observed value once a step instead.  Values have to be on a scale from 0 to 1
 (`data.normalize` minmax or quantile) to be in the sigmoid's reach.
+
+Where all three parts of the hidden layer start near 0, tanh is a line and the score a sum of one number each
+of head, relation and tail: tails are then ranked alike under every query, for hundreds of epochs.  So
+relations start at the size at which tanh bends.
 """
 
 from typing import Any
@@ -26,6 +30,8 @@ from numcoke_jax.models.entity_table import EntityTable
 from numcoke_jax.models.interface import GraphSizes
 from numcoke_jax.models.numeric_embedding import Literals
 from numcoke_jax.ops import pairwise
+
+ENTITY_SPREAD, RELATION_SPREAD = 0.1, 1.0  # standard deviations of the initial vectors, for any N and R
 
 
 @struct.dataclass
@@ -81,14 +87,15 @@ class MTKGNN(nn.Module):
     entities: EntityTable
 
     def setup(self) -> None:
-        vectors = nn.initializers.xavier_normal()
-        self.relation_embedding = self.param("relation_embedding", vectors, (self.sizes.relations, self.dim))
+        of_relations = nn.initializers.normal(RELATION_SPREAD)
+        shape = (self.sizes.relations, self.dim)
+        self.relation_embedding = self.param("relation_embedding", of_relations, shape)
         self.from_head, self.from_tail = (nn.Dense(self.dim, use_bias=False) for _ in range(2))
         self.from_relation = nn.Dense(self.dim)
         self.output = self.param("output", nn.initializers.normal(self.dim**-0.5), (self.dim,))
         if self.sizes.fields:
             shape = (self.sizes.fields, self.dim)
-            self.field_embedding = self.param("field_embedding", vectors, shape)
+            self.field_embedding = self.param("field_embedding", nn.initializers.xavier_normal(), shape)
             self.head_values, self.tail_values = AttributeNetwork(self.dim), AttributeNetwork(self.dim)
 
     def __call__(
@@ -134,5 +141,7 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> MTKGNN:
     return MTKGNN(
         sizes=sizes,
         dim=config.model.dim,
-        entities=EntityTable(sizes.entities, config.model.dim, dropout=config.score.dropout),
+        entities=EntityTable(
+            sizes.entities, config.model.dim, dropout=config.score.dropout, spread=ENTITY_SPREAD
+        ),
     )
