@@ -18,6 +18,7 @@ from numcoke_jax.data.tables import RELATION_SUFFIX
 from numcoke_jax.evaluation import Evaluator
 from numcoke_jax.graph import HEAD, RELATION, TAIL, NumericGraph
 from numcoke_jax.literal_scale import LiteralScale
+from numcoke_jax.placement import fetch
 
 GAP_QUARTERS = 4
 
@@ -148,7 +149,7 @@ def _both_scores(
     for begin in range(0, len(entities), chunk):
         block = entities[begin : begin + chunk]
         padded = np.resize(block, chunk).astype(np.int32)
-        scores = np.asarray(score_fn(encoded, jnp.asarray(padded)))
+        scores = fetch(score_fn(encoded, jnp.asarray(padded)))
         row = np.full(entities.max() + 1, -1)
         row[block] = np.arange(len(block))
         for scored, column, into in ((heads, tails, forward), (tails, heads, backward)):

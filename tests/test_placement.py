@@ -55,8 +55,11 @@ def assert_same_numbers(found: dict[str, Any], expected: dict[str, Any]) -> None
 def test_eight_devices_and_two_processes_compute_what_one_device_does(
     tmp_path: Path, entities: int, candidates: int
 ) -> None:
-    """Losses and metrics to 1e-5; an eighth of the table, of its moments and of the literals on each of 8."""
-    data = str(tiny_runs.write_folder(tmp_path / "data", entities=entities))
+    """Losses and metrics to 1e-5; an eighth of the table, of its moments and of the literals on each of 8.
+
+    The relation has a field's name, so that the report has the order accuracy too.
+    """
+    data = str(tiny_runs.write_folder(tmp_path / "data", entities=entities, relation="size_comp"))
 
     def arguments(name: str, mesh: str) -> list[str]:
         return [data, str(tmp_path / name), mesh, str(candidates)]
@@ -71,18 +74,20 @@ def test_eight_devices_and_two_processes_compute_what_one_device_does(
         assert sum(eight["literal_bytes"]) * share / 8 == sum(one["literal_bytes"])
         assert eight["share"] == [1, 8 if mesh == "1x8" else 4]
 
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    both = [
-        start([*arguments("two", "2x2"), f"localhost:{port}", "2", str(number)], 2) for number in range(2)
-    ]
-    for process in both:
-        found = result(process)
-        assert found["devices"] == 4
-        assert_same_numbers(found, one)
-    lines = (tmp_path / "two" / "metrics.jsonl").read_text().splitlines()
-    assert len(lines) == len((tmp_path / "one" / "metrics.jsonl").read_text().splitlines())
+    for mesh in ("2x2", "1x4"):  # of the queries, of the entities, each process has a half
+        with socket.socket() as free:
+            free.bind(("localhost", 0))
+            port = free.getsockname()[1]
+        name = f"two-{mesh}"
+        both = [
+            start([*arguments(name, mesh), f"localhost:{port}", "2", str(number)], 2) for number in range(2)
+        ]
+        for process in both:
+            found = result(process)
+            assert found["devices"] == 4
+            assert_same_numbers(found, one)
+        lines = (tmp_path / name / "metrics.jsonl").read_text().splitlines()
+        assert len(lines) == len((tmp_path / "one" / "metrics.jsonl").read_text().splitlines())
 
 
 @pytest.mark.slow

@@ -31,17 +31,17 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 WALL_CLOCK = ("queries_per_second", "seconds")  # what no two runs share
 
 
-def write_folder(path: Path, *, entities: int = 6) -> Path:
+def write_folder(path: Path, *, entities: int = 6, relation: str = "higher") -> Path:
     """Entities in a strict order under one relation; half of all pairs to train on."""
     path.mkdir(parents=True)
-    facts = [f"e{i}\thigher\te{j}\n" for i in range(entities) for j in range(i)]
+    facts = [f"e{i}\t{relation}\te{j}\n" for i in range(entities) for j in range(i)]
     shuffled = [facts[place] for place in np.random.default_rng(0).permutation(len(facts))]
     half, tenth = len(facts) // 2, max(len(facts) // 10, 1)
     (path / "train.txt").write_text("".join(shuffled[:half]))
     (path / "valid.txt").write_text("".join(shuffled[half : half + tenth]))
     (path / "test.txt").write_text("".join(shuffled[half + tenth :]))
     rows = [fact.rstrip().split("\t") for fact in shuffled[:half:3]]
-    (path / "neg.txt").write_text("".join(f"{tail}\t{relation}\t{head}\n" for head, relation, tail in rows))
+    (path / "neg.txt").write_text("".join(f"{tail}\t{relation}\t{head}\n" for head, _, tail in rows))
     (path / "literals").mkdir()
     values = [f"e{i}\tsize\t{1.5 * i}\ne{i}\tnoise\t{7 * i % 10}\n" for i in range(entities) if i != 4]
     (path / "literals" / "numerical_literals.txt").write_text("".join(values))
