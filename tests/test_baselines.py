@@ -294,6 +294,18 @@ def test_mtkgnn_starts_with_tails_ranked_otherwise_under_each_relation() -> None
     assert of_pairs.std() > 0.2 * of_tails.std()
 
 
+def test_hake_drops_moduli_and_leaves_the_phases_as_they_are() -> None:
+    """Kept moduli are doubled; an angle that was doubled would be another one."""
+    model, parameters = examples.model_and_parameters(config_of("hake", score__dropout=0.5))
+    call = functools.partial(examples.apply, model, parameters, RELATIONS, examples.literals())
+    whole = call(method="encode", train=False)
+    found = call(method="encode", train=True, rngs={"dropout": jax.random.key(0)})
+    np.testing.assert_array_equal(found.phase, whole.phase)
+    kept = np.asarray(found.modulus != 0.0)
+    assert 0 < kept.sum() < kept.size
+    np.testing.assert_allclose(found.modulus, np.where(kept, 2.0 * whole.modulus, 0.0), rtol=1e-6)
+
+
 def test_dice_turns_differences_into_angles() -> None:
     """The angle between two encodings is pi times the difference of their values."""
     values = jnp.linspace(0.0, 1.0, 21)

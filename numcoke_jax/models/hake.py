@@ -9,7 +9,8 @@ Source: Zhang et al., "Learning Hierarchy-Aware Knowledge Graph Embeddings for L
 
 The phases are the stored numbers times pi / range, range = (epsilon + 2) / d, the bound of the initial
 numbers. Trained with this package's BCE over all entities instead of sampled negatives weighted by their
-own scores.
+own scores. Dropout, which that code has none of, is of the entities' moduli alone: what it keeps it scales
+up, and three times an angle is another direction.
 """
 
 import math
@@ -48,12 +49,14 @@ class HAKE(nn.Module):
       dim: d, of modulus and of phase.
       entities: the table [N, 2 d] of all entities: phases, then moduli.
       margin: epsilon.
+      dropout: share of the entities' moduli dropped in training; heads and tails share the mask.
     """
 
     sizes: GraphSizes
     dim: int
     entities: EntityTable
     margin: float
+    dropout: float
 
     def setup(self) -> None:
         shape = (self.sizes.relations, self.dim)
@@ -66,6 +69,7 @@ class HAKE(nn.Module):
         half = nn.initializers.constant(0.5 * bound)  # that code's weight of phases
         self.phase_weight = self.param("phase_weight", half, ())
         self.modulus_weight = self.param("modulus_weight", nn.initializers.ones_init(), ())
+        self.drop_modulus = nn.Dropout(self.dropout, rng_collection="dropout")
 
     def __call__(
         self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
@@ -78,6 +82,7 @@ class HAKE(nn.Module):
         """Moduli and phases of entities and relations."""
         to_radians = math.pi / initial_bound(self.margin, self.dim)
         phase, modulus = jnp.split(self.entities(literals, train=train), 2, axis=-1)
+        modulus = self.drop_modulus(modulus, deterministic=not train)
         factor = jnp.abs(self.relation_modulus[relations])
         bias = jnp.clip(self.relation_bias[relations], -factor, 1.0)
         return PolarVectors(
@@ -90,7 +95,7 @@ class HAKE(nn.Module):
 
     def score(self, encoded: PolarVectors, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
         """Logits [S, H, N]; rank these, never their sigmoid."""
-        del train  # dropout is the table's
+        del train  # dropout is the encoder's
         modulus = pairwise.l2_distance(
             encoded.modulus[heads] * encoded.factor[:, None],
             encoded.modulus[None] * encoded.tail_factor[:, None],
@@ -116,8 +121,8 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> HAKE:
             sizes.entities,
             2 * dim,
             attributes=config.model.attributes,
-            dropout=config.score.dropout,
             spread=initial_bound(margin, dim) / math.sqrt(3.0),  # of the uniform numbers of that code
         ),
         margin=margin,
+        dropout=config.score.dropout,
     )
