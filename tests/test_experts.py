@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from numcoke_jax.models.experts import MixtureOfExperts
+from numcoke_jax.models.experts import MixtureOfExperts, _at_most_zero
 from tests import examples
 from tests.oracles import experts as oracle
 from tests.oracles.arithmetic import dense, sigmoid, softplus
@@ -153,3 +153,8 @@ def test_the_temperature_is_the_only_trace_of_the_relation_and_sharpens_the_gate
     np.testing.assert_allclose(sharp.max(-1), 1.0, atol=1e-6)  # sigmoid(-12): one expert is left
     np.testing.assert_array_equal(sharp.argmax(-1), hot.argmax(-1))
     assert hot.max() < 0.999  # sigmoid(30) is 1: the plain softmax
+
+
+def test_a_gap_that_rounding_made_positive_is_zero_and_keeps_its_gradient() -> None:
+    value, slope = jax.value_and_grad(_at_most_zero)(jnp.float32(1e-7))
+    assert value == 0.0 and slope == 1.0

@@ -96,5 +96,16 @@ class MixtureOfExperts(nn.Module):
         # The softmax of the gaps to the largest logit is that of the logits.  Divided first, large logits
         # would meet their rounded maximum in a fused multiply-add, whose rest exp makes infinite.
         gaps = logits - jax.lax.stop_gradient(logits.max(axis=-1, keepdims=True))
-        gaps = jnp.where(gaps > 0.0, 0.0, gaps)
-        return nn.softmax(gaps / rho[:, None, None], axis=-1)
+        return nn.softmax(_at_most_zero(gaps) / rho[:, None, None], axis=-1)
+
+
+@jax.custom_jvp
+def _at_most_zero(gaps: Array) -> Array:
+    return jnp.where(gaps > 0.0, 0.0, gaps)
+
+
+@_at_most_zero.defjvp
+def _with_every_slope(gaps: tuple[Array], slopes: tuple[Array]) -> tuple[Array, Array]:
+    # Computed again for the backward pass, a largest logit can be a rounding error above its maximum.  Its
+    # gap is 0 all the same, but its gradient would be lost, in some compilations and not in others.
+    return _at_most_zero(*gaps), *slopes
