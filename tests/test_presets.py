@@ -24,12 +24,13 @@ def test_a_preset_sets_its_keys_and_no_others_and_is_valid(name):
     assert PRESETS[name].keys() <= after.keys()
 
 
-def test_the_papers_preset_switches_every_extension_off():
+@pytest.mark.parametrize("name", [name for name in PRESETS if name != "numeric"])
+def test_the_extensions_of_the_shipped_preset_are_off_in_every_other(name):
     config = default_config()
-    config.score.numeric_order = True
-    config.train.entity_dropout = 0.5
-    apply_preset(config, "paper")
+    apply_preset(config, "numeric")
+    apply_preset(config, name)
     assert not config.score.numeric_order and config.train.entity_dropout == 0.0
+    assert config.train.unknown_weight == 1.0
 
 
 def test_the_command_line_takes_a_preset_and_overrides_come_after_it():

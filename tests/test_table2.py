@@ -68,12 +68,14 @@ def test_one_run_a_data_set_model_control_and_seed_in_a_workdir_of_its_own() -> 
 
 def test_the_budget_caps_the_epochs_of_every_run_and_raises_none() -> None:
     flags = ("--models=tucker,numeric", "--seeds=0", "--values=true")
-    short, long = commands(*flags, "--epochs=15"), commands(*flags, "--epochs=300")
-    for command in short.values():
+    for command in commands(*flags, "--epochs=15").values():
         assert command.config.train.epochs == command.config.train.eval_every_epochs == 15
-    assert long[("credit", "tucker", "true"), 0].config.train.epochs == 300
-    own = PRESETS["numeric"]["train.epochs"]
-    assert long[("credit", "numeric", "true"), 0].config.train.epochs == own < 300
+    for command in commands(*flags, "--epochs=300").values():
+        assert (command.config.train.epochs, command.config.train.eval_every_epochs) == (300, 20)
+    for (_, model, _), command in (
+        (key, command) for (key, _), command in commands(*flags, "--epochs=9999").items()
+    ):
+        assert command.config.train.epochs == PRESETS[model]["train.epochs"] < 9999
 
 
 def test_quick_is_small_and_needs_no_data() -> None:
