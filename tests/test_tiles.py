@@ -1,8 +1,10 @@
 """Cutting an axis into tiles and joining them again."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
 from numcoke_jax.ops.tiles import cut, join, tile_count
 
@@ -21,6 +23,25 @@ def test_joined_tiles_are_the_rows(count: int, axis: int) -> None:
 
 def test_a_tile_has_every_nth_entity() -> None:
     np.testing.assert_array_equal(cut(jnp.arange(1, 6), 0, 2), [[1, 3, 5], [2, 4, 0]])
+
+
+@pytest.mark.parametrize(
+    ("entities", "devices", "tile"),
+    [
+        (12, 3, 6),  # whole tiles, and a mesh that divides them
+        (14, 2, 7),  # whole tiles; what a mesh that divides the entities had before stays
+        (13, 1, 7),
+        (13, 2, 8),  # 7 would have unequal parts
+        (13, 3, 9),
+        (3, 8, 8),  # fewer entities than devices
+    ],
+)
+def test_devices_that_do_not_divide_the_entities_divide_a_tile(
+    entities: int, devices: int, tile: int
+) -> None:
+    mesh = AbstractMesh((1, devices), ("data", "entity"))
+    rows = jax.ShapeDtypeStruct((entities, 4), jnp.float32, sharding=NamedSharding(mesh, PartitionSpec()))
+    assert jax.eval_shape(lambda rows: cut(rows, 0, 2), rows).shape == (2, tile, 4)
 
 
 @pytest.mark.parametrize(

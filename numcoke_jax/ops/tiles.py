@@ -1,9 +1,11 @@
 """Entities in tiles that are worked on one after the other: what one tile needs stays in the caches.
 
 A tile takes every `count`-th entity.  Where a mesh has cut the axis of the entities, each device then has its
-part of every tile, and nothing has to move if the devices divide a tile.
+part of every tile, and nothing has to move if the devices divide a tile.  Where they do not divide the
+entities, a tile is padded until they divide it: then a few rows move, from a device to the next.
 """
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
@@ -22,8 +24,11 @@ def tile_count(entities: int, least: int) -> int:
 
 def cut(rows: Array, axis: int, count: int) -> Array:
     """The entities along `axis`, padded with zeros, as [count, ..., size, ...]."""
+    size, devices = rows.shape[axis], jax.typeof(rows).sharding.mesh.shape.get("entity", 1)
+    # To cut a tile into unequal parts, XLA would first gather all entities on each device.
+    whole = count * devices if size % devices else count
     padding = [(0, 0)] * rows.ndim
-    padding[axis] = (0, -rows.shape[axis] % count)
+    padding[axis] = (0, -size % whole)
     rows = jnp.pad(rows, padding)
     rows = rows.reshape(*rows.shape[:axis], -1, count, *rows.shape[axis + 1 :])
     return jnp.moveaxis(rows, axis + 1, 0)
