@@ -8,6 +8,9 @@ A checkpoint is written as `120.partial` and renamed when it is sealed, so a nam
 whole unless something damaged it later.  A step that is saved again gets the name `120.1`: what exists is
 never overwritten.  The newest ones and the best one are kept, older ones deleted once the new one is safe.
 Nothing here can run code that comes from the disk: arrays by Orbax, everything else as JSON, no pickle.
+
+The rows of zeros that a mesh has after the last entity (`placement.py`) are written too; read for another
+mesh, they are dropped, or as many added as that one has.  run.json has the shapes without them.
 """
 
 import contextlib
@@ -29,7 +32,7 @@ from absl import logging
 from numcoke_jax.checkpoint_files import damage, flush_folder, seal
 from numcoke_jax.config_checks import printable, shown_path
 from numcoke_jax.errors import UserError
-from numcoke_jax.placement import wait_for_others
+from numcoke_jax.placement import unpadded, wait_for_others
 from numcoke_jax.report import read_json, write_json_atomically
 from numcoke_jax.step import TrainState
 
@@ -93,13 +96,26 @@ class Checkpoints:
       newest: how many of the newest checkpoints to keep beside the best one.
       identity: the run's; a checkpoint of another identity is not restored.
       like: abstract state (`jax.eval_shape`) with the shapes, dtypes and shardings of the run.
+      entities: N; what `like` has after so many rows is padding.  None: it has none.
     """
 
-    def __init__(self, directory: pathlib.Path, *, newest: int, identity: Identity, like: TrainState) -> None:
+    def __init__(
+        self,
+        directory: pathlib.Path,
+        *,
+        newest: int,
+        identity: Identity,
+        like: TrainState,
+        entities: int | None = None,
+    ) -> None:
         self._directory = pathlib.Path(os.path.abspath(directory))  # Orbax refuses relative paths
         self._newest = newest
         self._identity = identity
         self._like = jax.tree.map(_with_sharding, like)
+        without_padding = (
+            like if entities is None else jax.eval_shape(lambda state: unpadded(state, entities), like)
+        )
+        self._arrays = array_types(without_padding)
         self._unusable: set[Name] = set()
         self._orbax = ocp.Checkpointer(ocp.StandardCheckpointHandler())
 
@@ -189,7 +205,8 @@ class Checkpoints:
         stored = self._stored(name)
         folder = self._directory / str(name) / STATE_FOLDER
         with _quiet():
-            state = self._orbax.restore(folder, args=ocp.args.StandardRestore(self._like))
+            # Not strict: `_checked` has compared the shapes, and padding may differ.
+            state = self._orbax.restore(folder, args=ocp.args.StandardRestore(self._like, strict=False))
         return Restored(name, state, stored["progress"])
 
     def usable_at(self, step: int) -> Name:
@@ -249,7 +266,7 @@ class Checkpoints:
             entry = {
                 "format": FORMAT,
                 "step": int(state.step),
-                "arrays": array_types(self._like),
+                "arrays": self._arrays,
                 "identity": self._identity.to_json(),
                 "progress": dict(progress),
             }
@@ -292,9 +309,8 @@ class Checkpoints:
         if stored.get("format") != FORMAT:
             return [f"format: {printable(stored.get('format'))} there, {FORMAT} now"]
         found = [] if stored["step"] == step else [f"step: {stored['step']} there, {step} by its name"]
-        arrays = array_types(self._like)
-        for key in sorted(stored["arrays"].keys() | arrays.keys()):
-            there, now = stored["arrays"].get(key, "absent"), arrays.get(key, "absent")
+        for key in sorted(stored["arrays"].keys() | self._arrays.keys()):
+            there, now = stored["arrays"].get(key, "absent"), self._arrays.get(key, "absent")
             if there != now:
                 found.append(f"{key}: {there} there, {now} now")
         return self._identity.differences(stored["identity"]) + found

@@ -182,7 +182,7 @@ def eval_config() -> ConfigDict:
 def mesh_config() -> ConfigDict:
     mesh = ConfigDict()  # devices of a run (placement.py); a run may go on with others
     mesh.data = 1  # devices that a step's queries are divided over; divides batch_size / relations_per_step
-    mesh.entity = 1  # devices that the entity tables are cut over; divides the number of entities
+    mesh.entity = 1  # devices that the entity tables are cut over, the last part padded if need be
     return mesh
 
 

@@ -17,6 +17,7 @@ from numcoke_jax import prng
 from numcoke_jax.batches import Batch
 from numcoke_jax.checkpoints import nonfinite_arrays
 from numcoke_jax.optimizer import learning_rate_schedule
+from numcoke_jax.placement import unpadded
 from numcoke_jax.run import Run
 from numcoke_jax.step import PARTS, LossSums, TrainState, loss_inputs
 
@@ -69,7 +70,10 @@ def first_module(run: Run, state: TrainState, batch: Batch) -> str:
         return f"the parameters were not finite before the step: {_named(broken)}"
     findings: list[str] = []
     batch = jax.tree.map(jnp.asarray, batch)
-    inputs, literals = loss_inputs(state.params, batch, run.literals)
+    params, literals = state.params, run.literals
+    if batch.entities is None:
+        params, batch, literals = unpadded((params, batch, literals), run.graph.num_entities)
+    inputs, literals = loss_inputs(params, batch, literals)
 
     def loss(params: Any) -> Array:
         key = prng.step_key(state.key, state.step)

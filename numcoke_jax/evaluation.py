@@ -13,7 +13,7 @@ from numcoke_jax.graph import RELATION, NumericGraph
 from numcoke_jax.metrics import RankSums
 from numcoke_jax.models.interface import KnowledgeModel
 from numcoke_jax.models.numeric_embedding import Literals
-from numcoke_jax.placement import fetch
+from numcoke_jax.placement import PaddedEncoding, fetch, unpadded, zeros_after
 from numcoke_jax.ranking import FilteredRanks, KnownTails, filtered_ranks, summaries
 from numcoke_jax.selection import selection_filter
 
@@ -25,7 +25,7 @@ class Evaluator:
 
     Args:
       model: the model whose parameters are evaluated.
-      literals: values of all N entities.
+      literals: values of all N entities, on a mesh as its placement stores them; the parameters likewise.
       graph: the facts.
       chunk: heads scored at once; memory grows with chunk x N.
       selection: one of `selection.RULES`.
@@ -39,7 +39,7 @@ class Evaluator:
         self.chunk = min(chunk, graph.num_entities)
         self._all_facts = selection_filter(graph, "all")
         self._selection = selection_filter(graph, selection)
-        self._jitted_encode, self._jitted_score = _jitted(cast(Hashable, model))
+        self._jitted_encode, self._jitted_score = _jitted(cast(Hashable, model), graph.num_entities)
 
     def __call__(self, params: Any, split: str) -> Metrics:
         """Metrics of `split` ("valid" or "test") for the report, filtered by the facts of all splits.
@@ -66,8 +66,8 @@ class Evaluator:
         """What scoring under `relation` needs: the model's encoding of all N entities."""
         return self._jitted_encode(params, self._literals, jnp.asarray([relation], jnp.int32))
 
-    def score(self, params: Any, encoded: Any, heads: Int[Array, " H"]) -> Float[Array, "H N"]:
-        """Logits of every entity as tail of each head; compiled once a number of heads."""
+    def score(self, params: Any, encoded: Any, heads: Int[Array, " H"]) -> Float[Array, "H columns"]:
+        """Logits of all N entities as tails of each head, then a mesh's padding; compiled once an H."""
         return self._jitted_score(params, encoded, heads)
 
     def scored_heads(
@@ -91,7 +91,7 @@ class Evaluator:
         for begin in range(0, len(heads), self.chunk):
             block = heads[begin : begin + self.chunk]
             padded = jnp.asarray(np.resize(block, self.chunk).astype(np.int32))  # one shape: compiled once
-            scores = fetch(self.score(params, encoded, padded))[: len(block)]
+            scores = fetch(self.score(params, encoded, padded))[: len(block), : self._graph.num_entities]
             if not np.isfinite(scores).all():
                 name = self._graph.vocabulary.relations[relation]
                 raise FloatingPointError(f"a score under relation {name!r} is not finite")
@@ -146,14 +146,25 @@ def relation_metrics(graph: NumericGraph, split: str, ranks: FilteredRanks) -> d
 
 
 @functools.lru_cache(maxsize=8)
-def _jitted(model: Any) -> tuple[jax.stages.Wrapped, jax.stages.Wrapped]:
-    """Encoder and score of a model, jitted once for equal models."""
-    return jax.jit(functools.partial(_encode, model)), jax.jit(functools.partial(_score, model))
+def _jitted(model: Any, entities: int) -> tuple[jax.stages.Wrapped, jax.stages.Wrapped]:
+    """Encoder and score of a model of N entities, jitted once for equal models."""
+    encode, score = (functools.partial(function, model, entities) for function in (_encode, _score))
+    return jax.jit(encode), jax.jit(score)
 
 
-def _encode(model: KnowledgeModel, params: Any, literals: Literals, relation: Int[Array, "1"]) -> Any:
-    return model.apply({"params": params}, relation, literals, train=False, method="encode")
+def _encode(
+    model: KnowledgeModel, entities: int, params: Any, literals: Literals, relation: Int[Array, "1"]
+) -> Any:
+    rows = literals.values.shape[0]
+    params, literals = unpadded((params, literals), entities)
+    encoded = model.apply({"params": params}, relation, literals, train=False, method="encode")
+    return encoded if rows == entities else PaddedEncoding.of(encoded, entities, rows)
 
 
-def _score(model: KnowledgeModel, params: Any, encoded: Any, heads: Int[Array, " H"]) -> Array:
-    return model.apply({"params": params}, encoded, heads[None], train=False, method="score")[0]
+def _score(model: KnowledgeModel, entities: int, params: Any, encoded: Any, heads: Int[Array, " H"]) -> Array:
+    columns = entities
+    if isinstance(encoded, PaddedEncoding):
+        columns, encoded = encoded.rows, encoded.unpadded()
+    variables = {"params": unpadded(params, entities)}
+    scores = model.apply(variables, encoded, heads[None], train=False, method="score")[0]
+    return zeros_after(scores, 1, columns)

@@ -6,12 +6,13 @@ The terms are computed here in float64 from the model's encodings, by the equati
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Int
 
 from numcoke_jax.compared_fields import compared_fields
 from numcoke_jax.evaluation import Evaluator
@@ -19,9 +20,9 @@ from numcoke_jax.graph import SPLITS, NumericGraph
 from numcoke_jax.models.numeric_embedding import Literals
 from numcoke_jax.models.numeric_order import order_logits
 from numcoke_jax.models.score import EncodedEntities
-from numcoke_jax.placement import fetch
+from numcoke_jax.placement import fetch, unpadded
 from numcoke_jax.predict import Predictor
-from numcoke_jax.run import literals_for
+from numcoke_jax.run import Run, literals_for
 from numcoke_jax.tail_index import TailIndex
 from numcoke_jax.trained import Trained
 
@@ -137,7 +138,7 @@ def _terms(config: Any, encoded: Any, head: int, tail: int) -> dict[str, float]:
 
 def _looked_at(trained: Trained, head: int, relation: int, tail: int) -> dict[str, Any]:
     """Attention over the fields and weights of the experts, for both entities; {} of another model."""
-    sown = internals(trained.run.programs.model, trained.params, trained.run.literals, relation)
+    sown = internals(trained.run, trained.params, relation)
     found: dict[str, Any] = {}
     pairs = tuple(zip(SIDES, (head, tail), strict=True))
     if "attention" in sown:
@@ -151,10 +152,10 @@ def _looked_at(trained: Trained, head: int, relation: int, tail: int) -> dict[st
     return found
 
 
-def internals(model: Any, params: Any, literals: Literals, relation: int) -> dict[str, np.ndarray]:
+def internals(run: Run, params: Any, relation: int) -> dict[str, np.ndarray]:
     """What a model has sown while encoding, where it has it: attention [N, L, M], experts [N, K], float64."""
-    encode = _jitted_internals(model)
-    sown = encode(params, jnp.array([relation], jnp.int32), literals).get("intermediates", {})
+    encode = _jitted_internals(cast(Hashable, run.programs.model), run.graph.num_entities)
+    sown = encode(params, jnp.array([relation], jnp.int32), run.literals).get("intermediates", {})
     found = {}
     for module, name in (("attention", "weights"), ("experts", "gate")):
         if module in sown:
@@ -163,10 +164,12 @@ def internals(model: Any, params: Any, literals: Literals, relation: int) -> dic
 
 
 @functools.lru_cache(maxsize=8)
-def _jitted_internals(model: Any) -> Any:
+def _jitted_internals(model: Any, entities: int) -> Any:
     """(params, relations, literals) -> what the model sows while encoding; compiled once for equal models."""
-    return jax.jit(
-        lambda params, relations, literals: model.apply(
+
+    def sown(params: Any, relations: Int[Array, " S"], literals: Literals) -> Any:
+        params, literals = unpadded((params, literals), entities)
+        return model.apply(
             {"params": params},
             relations,
             literals,
@@ -174,7 +177,8 @@ def _jitted_internals(model: Any) -> Any:
             method="encode",
             mutable=["intermediates"],
         )[1]
-    )
+
+    return jax.jit(sown)
 
 
 def _comparison(trained: Trained, encoded: Any, head: int, relation: int, tail: int) -> dict[str, Any]:

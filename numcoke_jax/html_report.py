@@ -160,7 +160,7 @@ def _attention(run: Run, params: Any) -> Section | None:
     count = min(run.graph.num_relations, MOST_ROWS)
     found = []
     for relation in range(count):
-        sown = internals(run.programs.model, params, run.literals, relation)
+        sown = internals(run, params, relation)
         if "attention" not in sown:
             return None
         found.append(sown["attention"].mean(axis=(0, 1)))

@@ -17,6 +17,7 @@ from numcoke_jax.graph import SPLITS, NumericGraph
 from numcoke_jax.metrics import RankSums
 from numcoke_jax.new_entities import NewEntities, extended_evaluator, extended_params, knows_unknown
 from numcoke_jax.order_accuracy import direction, field_of_relation
+from numcoke_jax.placement import unpadded
 from numcoke_jax.ranking import FilteredRanks, filtered_ranks
 from numcoke_jax.run import Run
 from numcoke_jax.tail_index import TailIndex
@@ -34,7 +35,7 @@ def rank_held_out(run: Run, params: Any) -> dict[str, Any]:
     assert run.held_out is not None
     new = NewEntities(run.held_out.names, run.held_out.values, run.held_out.observed)
     graph, evaluator = extended_evaluator(run, new)
-    more = extended_params(params, len(new.names))
+    more = extended_params(unpadded(params, run.graph.num_entities), len(new.names))
     facts = run.held_out.facts
     sizes = {"num_entities": graph.num_entities, "num_relations": graph.num_relations}
     known = TailIndex.from_triples(facts, *(run.graph.split(split) for split in SPLITS), **sizes)

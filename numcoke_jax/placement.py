@@ -5,6 +5,11 @@ moments, literals) are cut over `entity`, the queries of a step over `data`, lab
 else is on every device.  XLA's partitioner inserts what the devices have to tell each other, so the model's
 code is the same on one device, where the mesh is 1 x 1.
 
+Where `mesh.entity` does not divide the N entities, these arrays are stored with rows of zeros after the last
+entity (`Placement.padded`).  Compiled functions take them off first (`unpadded`): a model, its loss and its
+optimiser see N rows, which XLA cuts into parts of unequal size.  One cost stays: ranking then has its filter,
+a byte a (head of a chunk, entity), whole on every device.
+
 With several processes every process calls the same functions in the same order; each makes its own share of a
 batch only.
 """
@@ -14,7 +19,10 @@ import functools
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from flax import struct
+from jax import lax
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from ml_collections import ConfigDict
@@ -25,6 +33,8 @@ from numcoke_jax.models.interface import is_per_entity
 from numcoke_jax.models.numeric_embedding import Literals
 
 AXES = ("data", "entity")
+# The axis of the entities, by what batches and literals call an array; it is the first of a parameter's.
+ENTITY_AXES = {"labels": 2, "negatives": 2, "values": 0, "observed": 0, "positions": 0}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,8 +64,18 @@ class Placement:
 
         return jax.tree_util.tree_map_with_path(place, abstract)
 
+    def padded(self, tree: Any) -> Any:
+        """The tree, with zeros after the last entity of each array of entities, in parts of equal size."""
+
+        def pad(path: Any, leaf: Any) -> Any:
+            axis, parts = _entity_axis(path), self.shape[1]
+            return leaf if axis is None else zeros_after(leaf, axis, -(-leaf.shape[axis] // parts) * parts)
+
+        return jax.tree_util.tree_map_with_path(pad, tree)
+
     def literals(self, literals: Literals) -> Literals:
         """The literals on the devices of their entities; facts are on all."""
+        literals = self.padded(literals)
         rows = {
             field.name: getattr(literals, field.name)
             for field in dataclasses.fields(literals)
@@ -78,8 +98,9 @@ class Placement:
         queries = functools.partial(
             _put, sharding=self.sharding(None, "data"), axis=1, share=share, size=heads
         )
-        # Sampled entities need not be a multiple of the devices: the pairs are cut over their queries alone.
+        # Sampled entities are few and others in each step: the pairs are cut over their queries alone.
         entity = "entity" if batch.entities is None else None
+        batch = self.padded(batch) if batch.entities is None else batch
         pairs = functools.partial(queries, sharding=self.sharding(None, "data", entity))
         return Batch(
             relations=_put(batch.relations, self.sharding()),
@@ -114,14 +135,62 @@ def _placement(data: int, entity: int) -> Placement:
     return Placement(Mesh(np.array(devices[:wanted]).reshape(data, entity), AXES))
 
 
-def check_sizes(placement: Placement, *, entities: int, heads: int) -> None:
-    """Raise UserError unless the N entities and the H heads a relation slot can be cut into equal parts."""
-    data, entity = placement.shape
-    if entities % entity:
-        fit = [size for size in range(entity, 0, -1) if entities % size == 0]
-        raise UserError(
-            f"mesh.entity={entity} must divide the {entities} entities of the graph: take {fit[0]}"
-        )
+def zeros_after(array: Any, axis: int, size: int) -> Any:
+    """The array with zeros up to `size` along `axis`, on the host if it is there."""
+    missing = size - array.shape[axis]
+    if not missing:
+        return array
+    widths = [(0, missing if place == axis else 0) for place in range(array.ndim)]
+    return (np if isinstance(array, np.ndarray) else jnp).pad(array, widths)
+
+
+def unpadded(tree: Any, entities: int) -> Any:
+    """The tree, with the first `entities` alone in each array of entities: what was given to `padded`."""
+
+    def first(path: Any, leaf: Any) -> Any:
+        axis = _entity_axis(path)
+        return leaf if axis is None else _first(leaf, axis, entities)
+
+    return jax.tree_util.tree_map_with_path(first, tree)
+
+
+@struct.dataclass
+class PaddedEncoding:
+    """What a model's `encode` gave, with zeros after the last entity: compiled functions return equal parts.
+
+    An axis that has N entries by chance is treated as one of entities; taken off again, no matter.
+
+    Attributes:
+      arrays: like the model's.
+      axes: of the entities in each of them, None without.
+      entities, rows: without and with the zeros.
+    """
+
+    arrays: Any
+    axes: tuple[int | None, ...] = struct.field(pytree_node=False)
+    entities: int = struct.field(pytree_node=False)
+    rows: int = struct.field(pytree_node=False)
+
+    @classmethod
+    def of(cls, encoded: Any, entities: int, rows: int) -> "PaddedEncoding":
+        """`encoded` of N entities, with as many rows as tables are stored with."""
+        arrays, structure = jax.tree.flatten(encoded)
+        axes = tuple(array.shape.index(entities) if entities in array.shape else None for array in arrays)
+        pairs = zip(arrays, axes, strict=True)
+        padded = [array if axis is None else zeros_after(array, axis, rows) for array, axis in pairs]
+        return cls(jax.tree.unflatten(structure, padded), axes, entities, rows)
+
+    def unpadded(self) -> Any:
+        """The model's own."""
+        arrays, structure = jax.tree.flatten(self.arrays)
+        pairs = zip(arrays, self.axes, strict=True)
+        first = [array if axis is None else _first(array, axis, self.entities) for array, axis in pairs]
+        return jax.tree.unflatten(structure, first)
+
+
+def check_sizes(placement: Placement, *, heads: int) -> None:
+    """Raise UserError unless the H heads a relation slot can be cut into equal parts."""
+    data, _ = placement.shape
     if heads % data:
         raise UserError(
             f"mesh.data={data} must divide the {heads} queries of a relation slot (train.batch_size over "
@@ -160,6 +229,15 @@ def agreed(flags: tuple[bool, ...]) -> tuple[bool, ...]:
         return flags
     everywhere = multihost_utils.process_allgather(np.asarray(flags, np.int32))
     return tuple(bool(flag) for flag in everywhere.max(axis=0))
+
+
+def _first(array: Any, axis: int, size: int) -> Any:
+    return array if array.shape[axis] == size else lax.slice_in_dim(array, 0, size, axis=axis)
+
+
+def _entity_axis(path: Any) -> int | None:
+    """The axis of the entities of the array at `path` in a state, literals or a batch; None: it has none."""
+    return 0 if is_per_entity(path) else ENTITY_AXES.get(getattr(path[-1], "name", ""))
 
 
 def _put(

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Key
 from ml_collections import ConfigDict
 
 from numcoke_jax import prng
@@ -20,7 +21,7 @@ from numcoke_jax.models import READS_FACTS, GraphSizes, create_model
 from numcoke_jax.models.interface import KnowledgeModel
 from numcoke_jax.models.numeric_embedding import Literals
 from numcoke_jax.optimizer import create_optimizer
-from numcoke_jax.placement import Placement, placement_for
+from numcoke_jax.placement import Placement, placement_for, unpadded
 from numcoke_jax.step import TrainState, create_state, train_step
 
 # Keys that no compiled function depends on.  `train.epochs` counts only as the end of a schedule.
@@ -89,15 +90,22 @@ def _programs(settings: _Settings, sizes: GraphSizes, entities_per_step: int) ->
     model, objective = create_model(config, sizes), create_objective(config)
     step_model = create_model(config, dataclasses.replace(sizes, entities=entities_per_step))
     optimizer = create_optimizer(config.train, settings.total_steps)
-    new_state = functools.partial(create_state, model, optimizer)
     placement = placement_for(config.mesh)
+
+    def new_state(literals: Literals, *, key: Key[Array, ""]) -> TrainState:
+        state = create_state(model, optimizer, unpadded(literals, sizes.entities), key=key)
+        return placement.padded(state)
+
     abstract_state = _abstract_state(new_state, _abstract_literals(config, sizes), placement)
     places = jax.tree.map(lambda leaf: leaf.sharding, abstract_state)
 
     def step(state: TrainState, batch: Batch, literals: Literals) -> tuple[TrainState, jax.Array]:
-        state, loss = train_step(
-            state, batch, literals, model=step_model, optimizer=optimizer, objective=objective
-        )
+        update = functools.partial(train_step, model=step_model, optimizer=optimizer, objective=objective)
+        if batch.entities is None:
+            state, loss = update(*unpadded((state, batch, literals), sizes.entities))
+            state = placement.padded(state)
+        else:  # the sampled rows are taken from the tables as they are: no cost may grow with N
+            state, loss = update(state, batch, literals)
         return state, jnp.where(state.losses.first_nonfinite_step < 0, loss, jnp.nan)
 
     # It runs once: on the CPU, optimising the code of the many random draws takes longer than drawing.

@@ -65,7 +65,7 @@ class FilteredRanks(NamedTuple):
 
 @jax.jit
 def rank_counts(
-    scores: Float[Array, "heads entities"],
+    scores: Float[Array, "heads columns"],
     known: Bool[Array, "heads entities"],
     rows: Int[Array, " queries"],
     tails: Int[Array, " queries"],
@@ -78,12 +78,14 @@ def rank_counts(
     `TILE` queries at a time.
 
     Args:
-      scores: raw scores of every candidate tail for each head (no sigmoid: it saturates to ties).
+      scores: raw scores of every candidate tail for each head (no sigmoid: it saturates to ties), and any
+        columns after them that only make up the equal parts of a mesh.
       known: tails left out of the counts; the target may be among them and is never counted.
       rows: which row of `scores` each query uses; -1 pads, after the real queries only.
       tails: the target of each query.
       heads: entity id of each row.
     """
+    scores = jax.lax.slice_in_dim(scores, 0, known.shape[1], axis=1)
     num_queries = rows.shape[0]
     num_tiles = -(-num_queries // TILE)
     real_tiles = -(-jnp.sum(rows >= 0) // TILE)
@@ -138,7 +140,8 @@ def filtered_ranks(
 
     Args:
       encode_fn: relation id -> what `score_fn` needs of the relation; called once a relation.
-      score_fn: (encoded, heads int32 [chunk]) -> float [chunk, num_entities] raw scores.
+      score_fn: (encoded, heads int32 [chunk]) -> float [chunk, num_entities] raw scores, or more columns, of
+        which the first count.
       queries: integer [n, 3] triples (head, relation, tail).
       known: true tails, not to be counted against a target.
       num_entities: N, number of candidates.
@@ -158,7 +161,7 @@ def filtered_ranks(
             encoded_relation, encoded = plan.relation, encode_fn(plan.relation)
         heads = jnp.asarray(plan.heads)
         scores = score_fn(encoded, heads)
-        if scores.shape != (chunk, num_entities):
+        if scores.shape[0] != chunk or scores.shape[1] < num_entities:
             raise ValueError(f"scores must have shape {(chunk, num_entities)}, got {scores.shape}")
         mask = jnp.asarray(known.mask(plan.heads, np.asarray(plan.relation), num_entities))
         blocks = query_blocks(plan, QUERIES_PER_HEAD * chunk)

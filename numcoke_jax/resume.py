@@ -66,6 +66,7 @@ def checkpoints_of(run: Run, workdir: pathlib.Path) -> Checkpoints:
         newest=run.config.checkpoint.keep,
         identity=RunIdentity.of(run.config, run.graph),
         like=run.abstract_state,
+        entities=run.graph.num_entities,
     )
 
 

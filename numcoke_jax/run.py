@@ -31,7 +31,7 @@ class Run:
       config: the checked config.
       loaded: graph, notices and name of the data.
       scale: the scales of the values, fitted to the observed cells.
-      literals: scaled values of all entities, on the device.
+      literals: scaled values of all entities, on the devices, as `Placement.padded` stores them.
       batches: the training batches by step.
       programs: model, objective and compiled functions.
       abstract_state: shapes, dtypes and places of the state, without its values.
@@ -105,7 +105,7 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
     programs = programs_for(
         config, GraphSizes.of(graph), total_steps, entities_per_step=batches.entities_per_step
     )
-    check_sizes(programs.placement, entities=graph.num_entities, heads=batches.heads_per_relation)
+    check_sizes(programs.placement, heads=batches.heads_per_relation)
     literals = programs.placement.literals(literals_for(config, scale, graph))
     return Run(
         config=config,

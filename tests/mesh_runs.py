@@ -20,7 +20,7 @@ STEPS = 6
 
 
 def config_of(data: Path, mesh: tuple[int, int], candidates: int) -> ConfigDict:
-    """NumCoKE on 16 entities, or on samples of 8 heads and 2 tails and others of 48."""
+    """NumCoKE on all entities, or on samples of 8 heads and 2 tails and others."""
     config = tiny_runs.numcoke(tiny_runs.config_of(data, train__batch_size=8, train__epochs=2, eval__chunk=8))
     config.train.candidates = candidates
     config.mesh.data, config.mesh.entity = mesh
@@ -35,12 +35,17 @@ def figures(run: Run) -> dict[str, object]:
         losses.append(float(loss))
     table = state.params["entity_embedding"]
     moments = state.opt_state[0].mu["entity_embedding"]
+    encoded = run.evaluate.encode(state.params, 0)
+    scores = run.evaluate.score(state.params, encoded, jax.numpy.arange(2))
+    vectors = next(leaf for leaf in jax.tree.leaves(encoded) if leaf.ndim == 3)  # [1, N, d]
     return {
         "losses": losses,
         "metrics": run.evaluate(state.params, "test"),
-        "table": np.asarray(fetch(table)).tolist(),
+        "table": np.asarray(fetch(table))[: run.graph.num_entities].tolist(),
         "bytes": [[shard.data.nbytes for shard in array.addressable_shards] for array in (table, moments)],
         "literal_bytes": [shard.data.nbytes for shard in run.literals.values.addressable_shards],
+        "encoding_bytes": [shard.data.nbytes for shard in vectors.addressable_shards],
+        "score_columns": [shard.data.shape[1] for shard in scores.addressable_shards],
         "devices": len(jax.devices()),
         "share": list(run.batch(0).mask.addressable_shards[0].data.shape),
     }

@@ -93,10 +93,10 @@ def test_wrong_arguments_are_one_line(
 
 @pytest.mark.slow
 def test_a_step_that_cannot_be_is_told_in_its_own_words() -> None:
-    sizes = {"entities": 8, "fields": 2, "dim": 8, "queries": 4, "relations": 2, "mesh-entity": 3}
+    sizes = {"entities": 8, "fields": 2, "dim": 8, "queries": 4, "relations": 2, "mesh-data": 2}
     with pytest.raises(
         scaling.UserError,
-        match=r"^-m experiments.benchmark.step --entities=8 .*--repeats=1: mesh\.entity=3 must divide the 8",
+        match=r"^-m experiments.benchmark.step --entities=8 .*--repeats=1: mesh\.data=2 times .* needs 2",
     ):
         scaling.run_step(sizes, 1)
 

@@ -64,6 +64,34 @@ def opened(directory: Path, *, newest: int = 2, word: str = "ours", like: Any = 
     return Checkpoints(directory, newest=newest, identity=Identity(word), like=abstract)
 
 
+@pytest.mark.parametrize("stored", [7, 8, 10])
+@pytest.mark.parametrize("wanted", [7, 8, 9])
+def test_padding_after_the_last_entity_is_that_of_the_reader(
+    tmp_path: Path, stored: int, wanted: int
+) -> None:
+    """Seven entities from any mesh to any other one; seven rows are those of a checkpoint without padding."""
+    table = np.random.default_rng(0).random((7, 3), np.float32)
+
+    def padded_state(rows: int) -> TrainState:
+        return state_at(5, entity_embedding=jnp.pad(table, ((0, rows - 7), (0, 0))))
+
+    def opened_with(rows: int, entities: int = 7) -> Checkpoints:
+        like = jax.eval_shape(lambda: padded_state(rows))
+        return Checkpoints(tmp_path, newest=2, identity=Identity(), like=like, entities=entities)
+
+    with opened_with(stored) as checkpoints:
+        name = checkpoints.save(padded_state(stored), PROGRESS, best_step=5)
+    with opened_with(wanted) as checkpoints:
+        assert arrays_of(checkpoints.restore(name).state) == arrays_of(padded_state(wanted))
+    with (
+        opened_with(12, entities=8) as checkpoints,
+        pytest.raises(
+            UnusableCheckpoint, match=r"entity_embedding: float32\[7,3\] there, float32\[8,3\] now"
+        ),
+    ):
+        checkpoints.restore(name)
+
+
 @pytest.fixture(scope="module")
 def saved_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("saved")

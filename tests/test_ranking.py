@@ -221,6 +221,21 @@ def test_wrong_arguments_are_refused():
         filtered_ranks(lambda r: r, lambda _, heads: jnp.zeros((3, 4)), HAND_QUERY, known, 5, 3)
 
 
+def test_columns_after_the_last_entity_are_no_candidates(large_problem):
+    """Those of a mesh: whatever they hold, the ranks are the same bits."""
+    scores, queries, known = large_problem
+    index = TailIndex.from_triples(known, num_entities=40, num_relations=3)
+
+    def ranks(table):
+        return filtered_ranks(
+            lambda relation: table[relation], lambda rows, h: jnp.asarray(rows)[h], queries, index, 40, 7
+        )
+
+    wider = np.pad(scores, ((0, 0), (0, 0), (0, 3)), constant_values=np.inf)
+    for found, expected in zip(ranks(wider), ranks(scores), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
 def test_one_compilation_serves_all_splits(large_problem):
     scores, queries, known = large_problem
     encoded, scored = [], []

@@ -150,7 +150,7 @@ class Step:
             1,
             entities_per_step=sizes.columns,
         )
-        check_sizes(programs.placement, entities=sizes.entities, heads=heads)
+        check_sizes(programs.placement, heads=heads)
         self.literals = programs.placement.literals(random_literals(sizes))
         self.batch = programs.placement.place(random_batch(sizes, seed=1), slice(0, heads), heads)
         self.state: TrainState = programs.create_state(self.literals, key=prng.base_key(0))
