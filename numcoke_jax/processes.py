@@ -16,22 +16,30 @@ from numcoke_jax.errors import UserError
 
 FLAGS = ("coordinator", "processes", "process")
 AUTO = "auto"
+LARGEST_PORT = 65535
 
 
 def take_process_flags(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """The values of `FLAGS` among the arguments, with those of the environment; and the other arguments."""
+    """The values of `FLAGS` among the arguments, with those of the environment; and the other arguments.
+
+    Raises:
+      UserError: the last argument is one of the flags, without a value.
+    """
     found = {
         name: os.environ[f"NUMCOKE_{name.upper()}"]
         for name in FLAGS
         if f"NUMCOKE_{name.upper()}" in os.environ
     }
-    others = []
-    for argument in arguments:
-        flag = re.fullmatch(rf"--?({'|'.join(FLAGS)})=(.*)", argument)
-        if flag:
-            found[flag[1]] = flag[2]
-        else:
+    others, rest = [], list(arguments)
+    while rest:
+        argument = rest.pop(0)
+        flag = re.fullmatch(rf"--?({'|'.join(FLAGS)})(?:=(.*))?", argument)
+        if not flag:
             others.append(argument)
+        elif flag[2] is None and not rest:
+            raise UserError(f"--{flag[1]} needs a value; --help tells which")
+        else:
+            found[flag[1]] = rest.pop(0) if flag[2] is None else flag[2]
     return found, others
 
 
@@ -48,8 +56,11 @@ def join(settings: dict[str, str]) -> None:
         raise UserError(f"--{next(iter(settings))} needs --coordinator=HOST:PORT, or --coordinator={AUTO}")
     arguments: dict[str, Any] = {}
     if coordinator != AUTO:
-        if not re.fullmatch(r".+:\d+", coordinator):
-            raise UserError(f"--coordinator={coordinator} must be HOST:PORT, or {AUTO}")
+        place = re.fullmatch(r".+:([0-9]{1,5})", coordinator)
+        if not place or not 0 < int(place[1]) <= LARGEST_PORT:  # else the others are waited for in vain
+            raise UserError(
+                f"--coordinator={coordinator} must be HOST:PORT, or {AUTO}; a port is 1 to {LARGEST_PORT}"
+            )
         count, number = (_integer(settings, name) for name in ("processes", "process"))
         if not 0 <= number < count:
             raise UserError(f"--process={number} is out of range: needs an integer >= 0 and < {count}")
@@ -64,7 +75,7 @@ def join(settings: dict[str, str]) -> None:
 
 def _integer(settings: dict[str, str], name: str) -> int:
     value = settings.get(name)
-    if value is None or not value.isdigit():
+    if value is None or not value.isdecimal():
         found = " is missing" if value is None else f"={value} is no integer >= 0"
         raise UserError(f"--{name}{found}: --coordinator=HOST:PORT needs --processes=N and --process=I")
     return int(value)
