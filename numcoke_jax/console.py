@@ -274,6 +274,12 @@ def _number(name: str, value: Any) -> str:
     return f"{value:.2f}" if name == "mr" else f"{value:.4f}" if abs(value) < 100 else f"{value:.3g}"
 
 
+def shown_value(value: float) -> str:
+    """A value of a field: 6 digits, and as many more as stand before the point, up to float64's 15."""
+    before = len(f"{abs(value):.0f}")
+    return f"{value:.{before if 6 < before <= 15 else 6}g}"
+
+
 def _percent(share: float) -> str:
     """A share as a percentage; "100%" only for all, "0%" only for none."""
     if share in (0.0, 1.0):

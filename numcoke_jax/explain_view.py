@@ -9,7 +9,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from numcoke_jax.console import Console
+from numcoke_jax.console import Console, shown_value
 from numcoke_jax.report import write_bytes_atomically
 
 MOST_FIELDS = 8  # shown on a terminal, those with most attention
@@ -107,4 +107,4 @@ def _sum(found: Mapping[str, Any]) -> str:
 
 
 def _value(value: float | None) -> str:
-    return "missing" if value is None else f"{value:.6g}"
+    return "missing" if value is None else shown_value(value)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from numcoke_jax.console import Console
+from numcoke_jax.console import Console, shown_value
 from numcoke_jax.impute import CELL_COLUMNS
 from numcoke_jax.report import write_bytes_atomically, write_json_atomically
 
@@ -75,5 +75,5 @@ def _values(cell: Mapping[str, Any]) -> str:
     if low is None and high is None:
         return "any"
     if low is None:
-        return f"up to {high:.6g}"
-    return f"{low:.6g} or more" if high is None else f"{low:.6g} to {high:.6g}"
+        return f"up to {shown_value(high)}"
+    return f"{shown_value(low)} or more" if high is None else f"{shown_value(low)} to {shown_value(high)}"

@@ -15,7 +15,7 @@ import pytest
 from rich.cells import cell_len
 
 from numcoke_jax.config import default_config
-from numcoke_jax.console import Console
+from numcoke_jax.console import Console, shown_value
 from numcoke_jax.graph import NumericGraph, Vocabulary
 from numcoke_jax.progress import ProgressReporter, QuietDisplay, Snapshot, duration
 
@@ -268,6 +268,25 @@ def test_a_share_is_100_or_0_percent_only_if_it_is() -> None:
     screen = Screen()
     Console(screen).graph(make_graph(("a", "b"), observed, entities=20000))
     assert "a  99.9%  b   0.1%" in screen.shown()
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.0, "0"),
+        (-2.5, "-2.5"),
+        (1 / 3, "0.333333"),
+        (123456.7, "123457"),
+        (8804190.0, "8804190"),
+        (-1577836800001.0, "-1577836800001"),  # a time in milliseconds: the next one must look different
+        (123456789.75, "123456790"),
+        (1e15, "1e+15"),
+        (1.23456789e300, "1.23457e+300"),
+        (1e-7, "1e-07"),
+    ],
+)
+def test_a_value_keeps_what_stands_before_the_point(value: float, shown: str) -> None:
+    assert shown_value(value) == shown
 
 
 def test_many_fields_are_cut_to_the_ends_of_the_list() -> None:
