@@ -22,7 +22,7 @@ def show(found: Mapping[str, Any], top: int, console: Console) -> None:
     """Write the coverage on hidden cells, then at most `top` missing cells, the surest ones first."""
     rows = [(name, field["relation"], *_checked(field)) for name, field in found["fields"].items()]
     rows.append(("all", "", *_checked(found["coverage"])))
-    remark = f"on {WHICH[found['tested_on']]}; wished {found['level']:.0%}"
+    remark = f"on {WHICH[found['tested_on']]}; wished {100 * found['level']:g}%"
     columns = ("field", "by relation", ">cells", ">covered", ">mean width")
     console.table("Coverage", remark, columns, rows)
     if found["factor"] is None:

@@ -218,6 +218,8 @@ def test_tables_and_files(command: Callable[..., tuple[int, str, str]], tmp_path
         code, out, err = command(f"--out={path}", "--top=3")
         assert (code, err) == (0, "") and "3 of 24, narrowest first" in out
         assert max(map(len, out.partition("written to")[0].splitlines())) <= 80
+    assert "wished 99.9%" in command("--level=0.999")[1], "not 100%"
+    assert "wished 29%" in command("--level=0.29")[1]
     whole: dict[str, Any] = json.loads(files["json"].read_text())
     csv, parquet = pd.read_csv(files["csv"]), pd.read_parquet(files["parquet"])
     assert len(whole["cells"]) == len(csv) == len(parquet) == 24
