@@ -331,6 +331,19 @@ def test_what_is_written_is_text_that_a_person_can_read(tmp_path: Path) -> None:
     assert stat.S_IMODE(out.stat().st_mode) == 0o755
 
 
+@pytest.mark.parametrize("mask", [0o077, 0o002])
+def test_who_may_read_a_written_folder_is_up_to_the_user(tmp_path: Path, mask: int) -> None:
+    graph, _ = read_folder(make_folder(tmp_path / "in"))
+    before = os.umask(mask)
+    try:
+        write_folder(graph, tmp_path / "out")
+    finally:
+        os.umask(before)
+    for place in (tmp_path / "out", tmp_path / "out" / "literals"):
+        assert stat.S_IMODE(place.stat().st_mode) == 0o777 & ~mask
+    assert sorted(os.listdir(tmp_path)) == ["in", "out"]
+
+
 def test_long_files_are_written_in_parts_without_seams(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

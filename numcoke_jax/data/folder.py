@@ -111,19 +111,19 @@ def write_folder(graph: NumericGraph, path: str | os.PathLike) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         try:
-            _write_facts(graph, scratch, entities, relations)
+            made = scratch / "made"  # with the permissions that the user wants, which `mkdtemp` does not ask
+            made.mkdir()
+            _write_facts(graph, made, entities, relations)
             if fields:
-                (scratch / LITERALS).parent.mkdir()
+                (made / LITERALS).parent.mkdir()
                 rows, columns = np.nonzero(graph.observed)
                 values = pa.array(map(repr, graph.values[rows, columns].tolist()), type=pa.string())
                 _write_rows(
-                    scratch / LITERALS, (entities, rows), (fields, columns), (values, np.arange(len(rows)))
+                    made / LITERALS, (entities, rows), (fields, columns), (values, np.arange(len(rows)))
                 )
-            scratch.chmod(0o755)
-            os.rename(scratch, target)
-        except BaseException:
+            os.rename(made, target)
+        finally:
             shutil.rmtree(scratch, ignore_errors=True)
-            raise
     except OSError as error:
         raise UserError(f"{target}: cannot be written ({error.strerror or error})") from error
 
