@@ -50,6 +50,7 @@ def run_command(action: Callable[[], int], interrupted: str = "interrupted") -> 
       action: the command itself.
       interrupted: what to say when the user stops it from the keyboard.
     """
+    _open_what_is_closed()
     escape_what_cannot_be_shown()
     try:
         code = _told(action, interrupted)
@@ -83,14 +84,20 @@ def _told(action: Callable[[], int], interrupted: str) -> int:
         return _fail(interrupted, 130)
 
 
+def _open_what_is_closed() -> None:
+    """Sends to nowhere what a start with closed standard output or error, `>&-`, leaves without a stream."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
+
+
 def _write_out() -> OSError | None:
     """Writes what standard output holds back; where that fails the rest is dropped, and why is returned.
 
     Left to the interpreter's end, the failure would be its own message and exit code 120.
     """
     try:
-        if sys.stdout is not None:  # as it is where standard output was closed before the start
-            sys.stdout.flush()
+        sys.stdout.flush()
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return error

@@ -57,6 +57,14 @@ def test_output_that_cannot_be_written_is_one_line(tmp_path: Path, table: Path) 
     )
 
 
+def test_a_command_may_start_without_standard_output(tmp_path: Path) -> None:
+    """As services and `>&-` do."""
+    folder = write_folder(tmp_path / "graph")
+    script = f"{sys.executable} -m numcoke_jax.data.check {folder} >&-"
+    done = subprocess.run(["bash", "-c", script], cwd=REPOSITORY, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_a_screen_that_nobody_reads_is_no_fault_of_the_file_of_answers(tmp_path: Path) -> None:
     with pytest.raises(BrokenPipeError), answer_writer(tmp_path / "answers.csv"):
         raise BrokenPipeError
