@@ -233,6 +233,7 @@ MISTAKES = [
         ["--table=cars", "--out=OUT", "--group-size=1"],
         "group_size: one entity has nobody to be compared with",
     ),
+    (["--table=TABLE", "--name=Name", "--dir=.", "--out=OUT"], "--dir: is searched for known tables only"),
     (["--table=credit", "--dir=/no/such", "--out=OUT"], "data.dir: '/no/such' is no folder"),
 ]
 

@@ -190,6 +190,8 @@ def chosen_table(options: argparse.Namespace) -> tuple[EntityTable, tuple[str, .
     path = str(home_path(options.table))
     if not os.path.exists(path) and not os.path.splitext(path)[1]:
         raise UserError(f"--table: no file and no known table {path!r}; {suggestion(path, TABLES)}")
+    if options.dir:
+        raise UserError("--dir: is searched for known tables only; leave it out, or write it into --table")
     file = read_table(path)
     if not options.name:
         raise UserError(f"--name: give the column that names an entity; {suggestion('', file.columns)}")
