@@ -221,13 +221,13 @@ class Console:
         names = [self._shortened(graph.vocabulary.fields[field]) for field in fields]
         longest = max(cell_len(name) for name in names)
         cells = [
-            Text(set_cell_size(name, longest) + _percent(shares[field]).rjust(7))
+            Text(set_cell_size(name, longest) + shown_share(shares[field]).rjust(7))
             for name, field in zip(names, fields, strict=True)
         ]
         if graph.num_fields <= MOST_FIELDS:
             self._wrapped("observed", cells)
             return
-        low, high = _percent(shares[left_out[-1]]), _percent(shares[left_out[0]])
+        low, high = shown_share(shares[left_out[-1]]), shown_share(shares[left_out[0]])
         self._wrapped("observed", cells[:SHOWN_ENDS])
         self._wrapped("", [Text(f"... {len(left_out)} more fields, from {high} down to {low} ...")])
         self._wrapped("", cells[SHOWN_ENDS:])
@@ -280,7 +280,7 @@ def shown_value(value: float) -> str:
     return f"{value:.{before if 6 < before <= 15 else 6}g}"
 
 
-def _percent(share: float) -> str:
+def shown_share(share: float) -> str:
     """A share as a percentage; "100%" only for all, "0%" only for none."""
     if share in (0.0, 1.0):
         return f"{share:.0%}"

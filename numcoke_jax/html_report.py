@@ -15,7 +15,7 @@ import numpy as np
 from numcoke_jax import svg
 from numcoke_jax.config import default_config
 from numcoke_jax.config_checks import flatten
-from numcoke_jax.console import METRIC_TITLES
+from numcoke_jax.console import METRIC_TITLES, shown_share
 from numcoke_jax.explain import internals
 from numcoke_jax.graph import SPLITS
 from numcoke_jax.logs import METRICS_FILE, read_metrics
@@ -218,7 +218,8 @@ def _data(run: Run) -> Section:
     if graph.num_fields:
         shares = graph.observed.mean(axis=0)
         rows = [
-            [graph.vocabulary.fields[m], f"{shares[m]:.1%}"] for m in range(min(graph.num_fields, MOST_ROWS))
+            [graph.vocabulary.fields[m], shown_share(shares[m])]
+            for m in range(min(graph.num_fields, MOST_ROWS))
         ]
         tables.append(Table("Observed values by field", ["field", "observed"], rows))
     notices = [(str(place), notice) for place, notice in enumerate(run.loaded.notices, 1)]

@@ -1,5 +1,6 @@
 """The check command: exit codes, one line on stderr, width, machine output, hostile names."""
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -157,6 +158,19 @@ def test_large_counts_fit_80_columns(tmp_path: Path, capsys: pytest.CaptureFixtu
     out = capsys.readouterr().out
     assert out.split("Findings:")[0].count("10,000,000") == 3 * 5 + 3
     assert max(map(len, out.splitlines())) <= 80
+
+
+def test_a_field_that_few_have_is_not_shown_as_one_that_nobody_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As on the screen of a training: 100% and 0% mean all and none."""
+    folder = make_folder(tmp_path / "graph")
+    _, report = check.inspect_folder(folder)
+    report.num_entities, few, most = 20_000, report.fields[0], report.fields[0]
+    report.fields = (dataclasses.replace(few, observed=1), dataclasses.replace(most, observed=19_999))
+    check.print_report(check.Console(width=80), str(folder), report)
+    out = capsys.readouterr().out.split()
+    assert "0.1%" in out and "99.9%" in out
 
 
 def test_json_holds_every_count_and_cuts_long_lists(

@@ -22,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from numcoke_jax.commands import OneLineParser, run_command
-from numcoke_jax.console import shown_value
+from numcoke_jax.console import shown_share, shown_value
 from numcoke_jax.data.folder import BAD_VALUES, inspect_folder
 from numcoke_jax.data.graph_checks import GraphReport, plural, plural_of, printable
 from numcoke_jax.errors import UserError
@@ -167,7 +167,7 @@ def _field_table(report: GraphReport, encoding: str) -> Table:
         table.add_row(
             Text(_encodable(printable(field.name), encoding)),
             f"{field.observed:,}",
-            f"{field.observed / report.num_entities:.1%}",
+            shown_share(field.observed / report.num_entities),
             shown_value(field.minimum),
             shown_value(field.maximum),
         )
