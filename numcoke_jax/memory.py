@@ -12,9 +12,16 @@ from numcoke_jax.errors import UserError
 from numcoke_jax.run import Run
 
 GIB = 2**30
-CGROUP_FILES = (  # limit and use of the memory of a container: version 2, version 1
-    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-    ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+# Of the memory of a container, version 2 and version 1: folder, files of its limit and its use, and what
+# memory.stat calls the cached files in the use, which make room for who needs it.
+CGROUPS = (
+    ("/sys/fs/cgroup", "memory.max", "memory.current", ("inactive_file", "active_file")),
+    (
+        "/sys/fs/cgroup/memory",
+        "memory.limit_in_bytes",
+        "memory.usage_in_bytes",
+        ("total_inactive_file", "total_active_file"),
+    ),
 )
 
 
@@ -74,7 +81,7 @@ def available_bytes() -> int | None:
         stats = device.memory_stats() or {}
         limit = stats.get("bytes_limit")
         return None if limit is None else limit - stats.get("bytes_in_use", 0)
-    free = [_free_of_machine(), *(_free_of_container(*files) for files in CGROUP_FILES)]
+    free = [_free_of_machine(), *(_free_of_container(*group) for group in CGROUPS)]
     return min((known for known in free if known is not None), default=None)
 
 
@@ -122,9 +129,17 @@ def _free_of_machine() -> int | None:
     return 1024 * int(kibibytes[0]) if kibibytes else None
 
 
-def _free_of_container(limit_file: str, use_file: str) -> int | None:
+def _free_of_container(folder: str, limit_file: str, use_file: str, cached: tuple[str, ...]) -> int | None:
     try:
-        limit, use = (pathlib.Path(file).read_text().strip() for file in (limit_file, use_file))
-        return max(int(limit) - int(use), 0)
+        limit, use = (int((pathlib.Path(folder) / file).read_text()) for file in (limit_file, use_file))
     except (OSError, ValueError):  # no container, or "max"
         return None
+    return max(limit - use + _cached_files(pathlib.Path(folder) / "memory.stat", cached), 0)
+
+
+def _cached_files(stat: pathlib.Path, names: tuple[str, ...]) -> int:
+    try:
+        entries = dict(line.split(maxsplit=1) for line in stat.read_text().splitlines())
+        return sum(int(entries.get(name, 0)) for name in names)
+    except (OSError, ValueError):  # not told
+        return 0
