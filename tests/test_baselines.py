@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -19,7 +20,8 @@ from numcoke_jax.models.kbln import difference_statistics
 from numcoke_jax.models.nrn import dice
 from numcoke_jax.models.rgcn import RelationalConvolution, messages_of
 from numcoke_jax.ops import pairwise
-from tests import examples
+from numcoke_jax.run import create_run
+from tests import examples, tiny_runs
 from tests.oracles import atth, conve, hake, kbln, mtkgnn, murp, nrn, rgcn, simgcl, tucker
 
 ORACLES: dict[str, Any] = {
@@ -212,6 +214,16 @@ def test_the_facts_have_an_effect(name: str) -> None:
     literals = examples.literals()
     fewer = dataclasses.replace(literals, facts=literals.facts[::2])
     assert np.abs(evaluated(name, literals) - evaluated(name, fewer)).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", [*READS_FACTS, "mtkgnn"])
+def test_a_run_tells_its_model_the_training_facts_alone(name: str, tmp_path: Path) -> None:
+    """Neither validation nor test facts: messages along them would be the answers."""
+    run = create_run(tiny_runs.config_of(tiny_runs.write_folder(tmp_path / "data"), model__name=name))
+    if name not in READS_FACTS:
+        assert run.literals.facts is None
+        return
+    assert sorted(run.literals.facts.tolist()) == sorted(run.graph.train.tolist())
 
 
 def test_rgcn_drops_messages_before_it_counts_them() -> None:
