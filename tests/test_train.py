@@ -14,7 +14,7 @@ from numcoke_jax.config import default_config
 from numcoke_jax.console import Console
 from numcoke_jax.errors import UserError
 from numcoke_jax.logs import read_metrics
-from numcoke_jax.resume import checkpoints_of, newest_state
+from numcoke_jax.resume import checkpoints_of, newest_state, selection_metric
 from numcoke_jax.run import create_run
 from numcoke_jax.train import evaluate_only, train_and_evaluate
 
@@ -204,6 +204,14 @@ def test_other_names_and_other_values_in_the_workdir_are_refused(straight, tmp_p
     literals.write_text(literals.read_text().replace("e3\tsize\t4.5", "e3\tsize\t3.25"))
     with pytest.raises(UserError, match=r"sc" r"ale differs|other facts or values"):
         train(config_of(revalued), workdir)
+
+
+@pytest.mark.parametrize(("exclude_self", "chosen_by"), [(False, 0.2), (True, 0.7)])
+def test_the_head_counts_as_a_candidate_in_the_choice_unless_it_is_excluded(
+    tmp_path, exclude_self, chosen_by
+):
+    run = create_run(config_of(folder(tmp_path / "data"), eval__exclude_self=exclude_self))
+    assert selection_metric(run, {"all": {"mrr": 0.2}, "exclude_self": {"mrr": 0.7}}) == chosen_by
 
 
 def test_evaluation_needs_a_checkpoint(tmp_path):
