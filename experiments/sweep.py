@@ -64,7 +64,7 @@ def parser_of(
     if seeds is not None:
         parser.add_argument("--seeds", default=seeds, help="(default: %(default)s)")
     parser.add_argument(
-        "--epochs", type=int, default=0, help="at most so many a run; 0: as the config has it"
+        "--epochs", type=int, default=0, help="at most so many a run, so many for train.epochs=0; 0: no cap"
     )
     parser.add_argument("--out", type=Path, default=Path("runs") / name, help="(default: %(default)s)")
     return parser
@@ -94,7 +94,8 @@ def flags_of(
 ) -> list[str]:
     """The arguments of `numcoke_jax.main` that make one run.
 
-    `epochs` caps what the config asks for: the budget of a run, the same on every machine.
+    `epochs` caps what the config asks for: the budget of a run, the same on every machine.  It takes the
+    place of a number that the config leaves to the graph.
 
     Raises:
       UserError: a wrong key or value.
@@ -110,7 +111,7 @@ def flags_of(
         f"--workdir={workdir}",
     ]
     train = round_command(flags).config.train
-    if not epochs or epochs >= train.epochs:
+    if not epochs or 0 < train.epochs <= epochs:
         return flags
     every = min(train.eval_every_epochs, epochs)
     return [*flags, f"--config.train.epochs={epochs}", f"--config.train.eval_every_epochs={every}"]

@@ -10,10 +10,10 @@ true values minus that on shuffled ones (--values=true leaves the control out): 
 not reason with numbers.
 
 Every run has a workdir of its own under --out.  Finished runs are read and stopped ones go on, so the
-same command after a kill ends where it would have.  --epochs=N caps what each preset asks for: one budget
-for all models. --authors names data sets (us_cities, spotify, credit) whose folders are the authors' own;
-only beside these the paper's printed figures are shown.  --quick: the cars table, which comes with a
-package, small models, one seed.
+same command after a kill ends where it would have.  --epochs=N caps what each preset asks for, and takes the
+place of a number that it leaves to the graph: one budget for all models.  --authors names data sets
+(us_cities, spotify, credit) whose folders are the authors' own; only beside these the paper's printed figures
+are shown.  --quick: the cars table, which comes with a package, small models, one seed.
 """
 
 import argparse

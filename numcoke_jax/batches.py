@@ -17,6 +17,7 @@ from numcoke_jax.reversed_facts import reversed_facts
 from numcoke_jax.tail_index import TailIndex
 
 CANDIDATE_STREAM = 1  # apart from the order of an epoch, which is seeded by two numbers
+LEAST_EPOCHS, LEAST_STEPS = 240, 1440  # of a run whose length the graph decides
 STEP_SLACK = 1.25  # how many more steps an epoch may have for the sake of fewer relation slots
 
 
@@ -226,6 +227,15 @@ def choose_relations_per_step(heads_per_relation: np.ndarray, batch_size: int) -
     steps = {s: count_steps(heads_per_relation, batch_size, s) for s in divisors}
     allowed = STEP_SLACK * min(steps.values())
     return next(s for s in divisors if steps[s] <= allowed)
+
+
+def choose_epochs(steps_per_epoch: int) -> int:
+    """240, or as many more as 1,440 steps take: an epoch of a small graph is few steps.
+
+    Measured with the preset "numeric" on graphs of 2 to 7 steps an epoch (RESULTS.md): those of 6 and 7 rank
+    best after 240 epochs, those of 2 and 3 want more.
+    """
+    return max(LEAST_EPOCHS, -(-LEAST_STEPS // steps_per_epoch))
 
 
 def _cut(heads_per_relation: np.ndarray, chunk: int) -> tuple[np.ndarray, np.ndarray]:

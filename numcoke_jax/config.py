@@ -149,7 +149,7 @@ def graph_config() -> ConfigDict:
 
 def train_config() -> ConfigDict:
     train = ConfigDict()
-    train.epochs = 200  # passes over all (head, relation) pairs of the training split
+    train.epochs = 200  # passes over all (head, relation) pairs of training; 0 chooses from the graph
     train.batch_size = 256  # (head, relation) pairs a step
     train.relations_per_step = 4  # relation slots a step; divides batch_size; 0 chooses from the graph
     train.candidates = 0  # C, sampled candidate tails a step (candidates.py), for large graphs; 0: all

@@ -197,7 +197,7 @@ RULES: dict[str, Rule] = {
     "graph.bases": _integer(1, 4096),
     "graph.edge_dropout": _number(0.0, 1.0, high_open=True),
     "graph.noise": _number(0.0, 1e4),
-    "train.epochs": _integer(1, 1_000_000),
+    "train.epochs": _integer(0, 1_000_000),
     "train.batch_size": _integer(1, 1_048_576),
     "train.relations_per_step": _integer(0, 65_536),
     "train.candidates": _integer(0, 10**8),

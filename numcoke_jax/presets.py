@@ -53,7 +53,7 @@ PRESETS: dict[str, Mapping[str, Any]] = {
         "okcl.weight": 0.0,
         "train.learning_rate": 3e-3,
         "train.schedule": "cosine",
-        "train.epochs": 700,
+        "train.epochs": 0,
         "train.patience": 10,
     },
     "transe": {"model.name": "transe", **PUBLIC_SETTINGS},

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from ml_collections import ConfigDict
 
 from numcoke_jax import prng
-from numcoke_jax.batches import Batch, TrainBatches
+from numcoke_jax.batches import Batch, TrainBatches, choose_epochs
 from numcoke_jax.data.controls import controlled_values
 from numcoke_jax.data.load import LoadedGraph, load_graph
 from numcoke_jax.errors import UserError
@@ -101,7 +101,11 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
         negatives=train.negatives,
         candidates=train.candidates,
     )
-    total_steps = train.epochs * batches.steps_per_epoch
+    epochs = train.epochs or choose_epochs(batches.steps_per_epoch)
+    if not train.epochs:
+        notice = f"train.epochs=0: {epochs} epochs, of {batches.steps_per_epoch} steps each"
+        loaded = dataclasses.replace(loaded, notices=[*loaded.notices, notice])
+    total_steps = epochs * batches.steps_per_epoch
     programs = programs_for(
         config, GraphSizes.of(graph), total_steps, entities_per_step=batches.entities_per_step
     )

@@ -249,8 +249,8 @@ def _deletable(path: pathlib.Path) -> Iterator[None]:
 def _resumable(key: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
     if key == "train.epochs":
         # A longer run must have been through the shorter one: the same learning rates, the same validations.
-        shorter = min(before.get(key, 0), now.get(key, 0))
-        regular = shorter % now.get("train.eval_every_epochs", 1) == 0
+        shorter = min(before.get(key, 0), now.get(key, 0))  # 0: the graph decides, which is not at hand
+        regular = shorter > 0 and shorter % now.get("train.eval_every_epochs", 1) == 0
         return now.get("train.schedule") == "constant" and regular
     return any(key == name or key.startswith(name + ".") for name in RESUMABLE_KEYS)
 

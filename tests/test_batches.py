@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from numcoke_jax.batches import Batch, TrainBatches, choose_relations_per_step, count_steps
+from numcoke_jax.batches import Batch, TrainBatches, choose_epochs, choose_relations_per_step, count_steps
 from numcoke_jax.errors import UserError
 from numcoke_jax.graph import NumericGraph, Vocabulary
 
@@ -212,3 +212,10 @@ def test_relations_that_hold_both_ways_have_no_reversed_negatives() -> None:
     )
     with pytest.raises(UserError, match=message):
         TrainBatches(graph, batch_size=2, relations_per_step=1, seed=0, negatives="reversed")
+
+
+@pytest.mark.parametrize(
+    ("steps", "epochs"), [(1, 1440), (2, 720), (5, 288), (6, 240), (7, 240), (1000, 240)]
+)
+def test_a_graph_of_few_steps_an_epoch_gets_more_epochs(steps: int, epochs: int) -> None:
+    assert choose_epochs(steps) == epochs

@@ -74,7 +74,7 @@ WRONG_OVERRIDES = [
     ("train.batch_size=abc", "train.batch_size=abc has the wrong type: needs an integer >= 1 and <= 1048576"),
     ("train.batch_size=1.5", "train.batch_size=1.5 has the wrong type: needs an integer >= 1 and <= 1048576"),
     ("train.batch_size=0", "train.batch_size=0 is out of range: needs an integer >= 1 and <= 1048576"),
-    ("train.epochs=-1", "train.epochs=-1 is out of range: needs an integer >= 1 and <= 1000000"),
+    ("train.epochs=-1", "train.epochs=-1 is out of range: needs an integer >= 0 and <= 1000000"),
     ("score.dropout=1.5", "score.dropout=1.5 is out of range: needs a number >= 0 and < 1"),
     ("train.learning_rate=nan", "train.learning_rate=nan is out of range: needs a number > 0 and <= 1e+09"),
     ("train.learning_rate=1e999", "train.learning_rate=inf is out of range: needs a number > 0 and <= 1e+09"),
@@ -102,7 +102,7 @@ WRONG_OVERRIDES = [
     ),
     ("train=5", "train is a section of the config, not a key; set a key of it, such as train.epochs"),
     ("train.epochs.x=5", "train.epochs.x is not a config key; did you mean train.epochs?"),
-    ("train.epochs=", "train.epochs='' has the wrong type: needs an integer >= 1 and <= 1000000"),
+    ("train.epochs=", "train.epochs='' has the wrong type: needs an integer >= 0 and <= 1000000"),
     ("seed=4294967296", "seed=4294967296 is out of range: needs an integer >= 0 and <= 4294967295"),
     (
         "model.name=a\nb\x1b[31m",
@@ -301,8 +301,8 @@ GOOD_CONFIG = (
             "{path}: train.learning_rat is not a config key; did you mean train.learning_rate?",
         ),
         (
-            GOOD_CONFIG + "  config.train.epochs = 0\n  return config",
-            "{path}: train.epochs=0 is out of range",
+            GOOD_CONFIG + "  config.train.epochs = -1\n  return config",
+            "{path}: train.epochs=-1 is out of range",
         ),
         (
             GOOD_CONFIG + "  config.train.epochs = 'x'\n  return config",

@@ -17,6 +17,7 @@ from numcoke_jax.logs import read_metrics
 from numcoke_jax.resume import checkpoints_of, newest_state, selection_metric
 from numcoke_jax.run import create_run
 from numcoke_jax.train import evaluate_only, train_and_evaluate
+from tests import tiny_runs
 
 TIMINGS = ("queries_per_second",)
 
@@ -226,3 +227,12 @@ def test_a_loss_that_is_not_finite_stops_the_run_by_name(tmp_path):
         FloatingPointError, match=r"^step \d+ \(epoch \d+, learning rate 1e\+06\): .* not finite"
     ):
         train(config, tmp_path / "run")
+
+
+def test_no_number_of_epochs_leaves_it_to_the_graph_and_the_screen_says_how_many(tmp_path: Path) -> None:
+    config = tiny_runs.config_of(tiny_runs.write_folder(tmp_path / "graph"), train__epochs=0)
+    run = create_run(config)
+    assert run.total_steps == 480 * run.batches.steps_per_epoch == 1440
+    assert run.loaded.notices[-1] == "train.epochs=0: 480 epochs, of 3 steps each"
+    config.train.epochs = 4
+    assert create_run(config).total_steps == 12

@@ -238,6 +238,8 @@ def test_bookkeeping_may_change_when_a_run_goes_on() -> None:
             False,
         ),  # the last, irregular validation of the shorter run is not the longer one's
         ("constant", 6, 3, False),
+        ("constant", 0, 6, False),  # the graph decides, and how is not at hand
+        ("constant", 6, 0, False),
     ],
 )
 def test_epochs_may_change_where_the_shorter_run_is_the_beginning_of_the_longer(
