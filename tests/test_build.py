@@ -173,7 +173,16 @@ def test_columns_of_numbers_and_near_misses():
         "column 'units' left out: not only numbers, '5 kg' in data row 1 (a number with a unit) and 1 more",
         "column 'prices' left out: not only numbers, '$9' in data row 1 (a number with a unit) and 1 more",
         "column 'weights' left out: not only numbers, '1,200 kg' in data row 1 (a number with a unit)",
+        "left out, without any number: 'text', 'streets'",
     ]
+
+
+def test_columns_of_truth_values_and_dates_are_left_out_in_one_notice():
+    columns = {"n": ["a"], "x": ["1"], "day": ["2024-01-01"], **{f"flag{i}": ["True"] for i in range(9)}}
+    found, (notice,) = numeric_columns(TableFile("t.csv", columns), ("n",))
+    assert found == ("x",)
+    flags = ", ".join(f"'flag{i}'" for i in range(7))
+    assert notice == f"left out, without any number: 'day', {flags} and 2 more"
 
 
 def test_split_names():

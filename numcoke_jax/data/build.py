@@ -24,6 +24,8 @@ from numcoke_jax.data.table_files import TableFile, column_numbers, describe_cel
 from numcoke_jax.data.tables import TABLES, EntityTable, TableSpec, entity_table
 from numcoke_jax.errors import UserError
 
+SHOWN_COLUMNS = 8  # in the notice of columns without a number
+
 EPILOG = """\
 A fact (h, "Weight_comp", t) says that h's Weight is above t's; equal or missing values make no fact.
 neg.txt holds, for each (h, r), the nearest t with (t, r, h) among the training facts.
@@ -238,12 +240,13 @@ def split_names(option: str, text: str, known: Collection[str]) -> tuple[str, ..
 
 
 def numeric_columns(file: TableFile, taken: Collection[str]) -> tuple[tuple[str, ...], list[str]]:
-    """The columns that hold numbers and missing cells only, and a notice for each that nearly does.
+    """The columns that hold numbers and missing cells only, and notices of those left out.
 
-    Columns in `taken` and those without a name are passed over.  A column with some numbers and some
-    other cells, or with nothing but numbers in another notation, is left out, but never in silence.
+    Columns in `taken` and those without a name are passed over.  A column with some numbers and some other
+    cells, or with nothing but numbers in another notation, has a notice of its own; columns of text, dates
+    or truth values share one.
     """
-    found, notices = [], []
+    found, notices, text = [], [], []
     for column, cells in file.columns.items():
         if column in taken or not column:
             continue
@@ -254,6 +257,11 @@ def numeric_columns(file: TableFile, taken: Collection[str]) -> tuple[tuple[str,
             )
         elif observed.any():
             found.append(column)
+        elif wrong:
+            text.append(repr(column))
+    if text:
+        more = f" and {len(text) - SHOWN_COLUMNS} more" if len(text) > SHOWN_COLUMNS else ""
+        notices.append(f"left out, without any number: {', '.join(text[:SHOWN_COLUMNS])}{more}")
     return tuple(found), notices
 
 
