@@ -1,9 +1,9 @@
-r"""The same random search for every model: learning rate, dropout, d and the model's own knobs.
+r"""The same random search for every model: learning rate, dropout, weight of the unseen, d and its own knobs.
 
     python -m experiments.tune --config=configs/credit.py --data=DIR --presets=numeric,rakge --trials=20
 
 Trial 0 is the preset as it stands.  Trial i of every preset draws the shared knobs from the same stream, so
-that all models meet the same learning rates, dropouts and sizes, and its own knobs from another stream; both
+that all models meet the same rates, dropouts, weights and sizes, and its own knobs from another stream; both
 depend on --seed and the trial alone.  A trial is judged by the validation MRR that its best checkpoint was
 chosen by (`eval.selection`): test facts take no part.  The best trial of each preset is then trained on
 shuffled values too (--values=true leaves that out): a model without a gap does not use numbers.
@@ -51,6 +51,7 @@ SHARED: Mapping[str, Knob] = {
     "train.learning_rate": ("log", 3e-4, 1e-2),
     "score.dropout": ("uniform", 0.2, 0.8),
     "query.hidden_dropout": ("uniform", 0.2, 0.8),
+    "train.unknown_weight": ("log", 0.03, 1.0),
     "model.dim": ("choice", SIZES),
 }
 MARGIN: Mapping[str, Knob] = {"score.margin": ("uniform", 4.0, 14.0)}
