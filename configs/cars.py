@@ -3,7 +3,7 @@
 Command:   python -m numcoke_jax.main --config=configs/cars.py   (or: make demo)
 Hardware:  2 CPU cores, no GPU, 2 GB of memory
 Expected:  under 2 minutes; test MRR, filtered, tail side
-Measured:  test MRR 0.889 (seed 0), 12 seconds of training
+Measured:  test MRR 0.914 (seed 0), 16 seconds of training
 
 406 cars of 1970 to 1982 with real missing values (fuel consumption, power).  One common group of 60 cars is
 compared by every relation, and only a tenth of the facts is known in training: most of the order has to come

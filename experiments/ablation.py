@@ -52,8 +52,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         panel.set_ylabel("test MRR, filtered, tails", fontsize=9)
         panel.set_ylim(max(0.0, lowest - 0.1), min(1.02, highest + 0.06))
     if len(series) > 1:
-        handles, names = panels[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower center", ncols=2, fontsize=8, frameon=False)
+        figures.legend_below(figure, panels[0])
     figures.save(figure, path)
 
 

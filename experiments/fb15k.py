@@ -27,7 +27,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     series |= sweep.mrr_series(rows)
     figures.bars(panel, [row["label"] for row in rows], series)
     panel.set_ylabel("test, filtered, tails", fontsize=9)
-    panel.legend(fontsize=8, frameon=False)
+    figures.legend_below(figure, panel)
     figures.save(figure, path)
 
 

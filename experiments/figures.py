@@ -46,6 +46,13 @@ def save(figure: Any, path: Path) -> None:
     plt.close(figure)
 
 
+def legend_below(figure: Any, panel: Any) -> None:
+    """The names of the series of one panel below the panels of the figure, where they hide nothing."""
+    handles, names = panel.get_legend_handles_labels()
+    columns = min(len(names), 4)
+    figure.legend(handles, names, loc="outside lower center", ncols=columns, fontsize=8, frameon=False)
+
+
 def bars(
     panel: Any,
     groups: Sequence[str],

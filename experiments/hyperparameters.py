@@ -73,7 +73,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         figures.lines(panel, [row["label"].split(" = ")[1] for row in of_name], series)
         panel.set_xlabel(PARAMETERS[name].axis, fontsize=9)
         panel.set_ylabel("test, filtered, tails", fontsize=8)
-    panels[0].legend(fontsize=8, frameon=False)
+    figures.legend_below(figure, panels[0])
     figures.save(figure, path)
 
 

@@ -134,7 +134,7 @@ def draw(rows: Sequence[Mapping[str, Any]], title: str, path: Path) -> None:
     panel.set_ylim(0.0, 1.08)
     panel.set_ylabel("test MRR, filtered, tails", fontsize=9)
     panel.set_title(title, fontsize=10)
-    figure.legend(loc="outside lower center", ncols=len(series), fontsize=8, frameon=False)
+    figures.legend_below(figure, panel)
     figures.save(figure, path)
 
 

@@ -26,7 +26,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     figures.lines(panel, [row["label"].removeprefix("K = ") for row in rows], series)
     panel.set_xlabel("experts K", fontsize=9)
     panel.set_ylabel("test, filtered, tails", fontsize=9)
-    panel.legend(fontsize=8, frameon=False)
+    figures.legend_below(figure, panel)
     figures.save(figure, path)
 
 

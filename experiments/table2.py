@@ -251,8 +251,7 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
         panel.set_title(data, fontsize=10)
         panel.set_xlim(0.0, 1.12)
         panel.set_xlabel("test MRR, filtered, tails", fontsize=9)
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2, fontsize=8, frameon=False)
+    figures.legend_below(figure, panels[0])
     figures.save(figure, path)
 
 
