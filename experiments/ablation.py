@@ -42,12 +42,12 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     by_label = {row["label"]: row for row in rows}
     removed = ["full model", *(f"without {part}" for part in OFF)]
     added = ["none of the three", *(f"only {part}" for part in OFF), "full model"]
-    series = sweep.mrr_series(rows)
+    series = sweep.series_of(rows)
     means = [mean for points in series.values() for mean, _ in points if mean is not None]
     lowest, highest = min(means), max(means)
     for panel, labels, title in zip(panels, (removed, added), ("one removed", "one added"), strict=True):
         short = [label.replace(" ", "\n", 1) for label in labels]
-        figures.bars(panel, short, sweep.mrr_series([by_label[label] for label in labels]))
+        figures.bars(panel, short, sweep.series_of([by_label[label] for label in labels]))
         panel.set_title(title, fontsize=10)
         panel.set_ylabel("test MRR, filtered, tails", fontsize=9)
         panel.set_ylim(max(0.0, lowest - 0.1), min(1.02, highest + 0.06))

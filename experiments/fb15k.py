@@ -22,9 +22,7 @@ def settings(options: argparse.Namespace) -> list[Setting]:
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
     """Hits@1, Hits@10 and MRR of the models, the MRR also on shuffled values."""
     figure, (panel,) = figures.new_figure(1.6 + 1.9 * len(rows), 3.4)
-    hits = {"hits@1": "Hits@1", "hits@10": "Hits@10"}
-    series = {name: [sweep.point(row, metric) for row in rows] for metric, name in hits.items()}
-    series |= sweep.mrr_series(rows)
+    series = sweep.series_of(rows, "hits@1", "hits@10")
     figures.bars(panel, [row["label"] for row in rows], series)
     panel.set_ylabel("test, filtered, tails", fontsize=9)
     figures.legend_below(figure, panel)

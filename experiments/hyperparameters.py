@@ -61,7 +61,7 @@ def settings(options: argparse.Namespace) -> list[Setting]:
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """A panel a parameter: MRR and Hits@1 over its values."""
+    """A panel a parameter: Hits@1 and MRR over its values, the MRR also on shuffled values of the graph."""
     by_name: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         by_name.setdefault(row["label"].split(" = ")[0], []).append(row)
@@ -69,8 +69,8 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     height = 2.8 * -(-len(by_name) // columns)
     figure, panels = figures.new_figure(3.1 * columns, height, panels=len(by_name), columns=columns)
     for panel, (name, of_name) in zip(panels, by_name.items(), strict=True):
-        series = {"Hits@1": [sweep.point(row, "hits@1") for row in of_name], **sweep.mrr_series(of_name)}
-        figures.lines(panel, [row["label"].split(" = ")[1] for row in of_name], series)
+        places = [row["label"].split(" = ")[1] for row in of_name]
+        figures.lines(panel, places, sweep.series_of(of_name, "hits@1"))
         panel.set_xlabel(PARAMETERS[name].axis, fontsize=9)
         panel.set_ylabel("test, filtered, tails", fontsize=8)
     figures.legend_below(figure, panels[0])

@@ -18,11 +18,9 @@ def settings(options: argparse.Namespace) -> list[Setting]:
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """MRR, Hits@1 and Hits@10 over K."""
+    """Hits@1, Hits@10 and MRR over K, the MRR also on shuffled values."""
     figure, (panel,) = figures.new_figure(5.2, 3.4)
-    hits = {"hits@1": "Hits@1", "hits@10": "Hits@10"}
-    series = {name: [sweep.point(row, metric) for row in rows] for metric, name in hits.items()}
-    series |= sweep.mrr_series(rows)
+    series = sweep.series_of(rows, "hits@1", "hits@10")
     figures.lines(panel, [row["label"].removeprefix("K = ") for row in rows], series)
     panel.set_xlabel("experts K", fontsize=9)
     panel.set_ylabel("test, filtered, tails", fontsize=9)

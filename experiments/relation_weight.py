@@ -29,9 +29,9 @@ def settings(options: argparse.Namespace) -> list[Setting]:
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """MRR and Hits@1 over the share."""
+    """Hits@1 and MRR over the share, the MRR also on shuffled values."""
     figure, (panel,) = figures.new_figure(5.2, 3.4)
-    series = {"Hits@1": [sweep.point(row, "hits@1") for row in rows], **sweep.mrr_series(rows)}
+    series = sweep.series_of(rows, "hits@1")
     figures.lines(panel, [row["label"].removesuffix(" %") for row in rows], series)
     panel.set_xlabel("share of the relation in the query, %", fontsize=9)
     panel.set_ylabel("test, filtered, tails", fontsize=9)

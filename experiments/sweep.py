@@ -98,8 +98,12 @@ def flags_of(
     place of a number that the config leaves to the graph.
 
     Raises:
-      UserError: a wrong key or value.
+      UserError: a wrong key or value, or a flag of `extra` for a key of `values`.
     """
+    for flag in extra:
+        key = flag.lstrip("-").partition("=")[0].removeprefix("config.")
+        if key in values:
+            raise UserError(f"--config.{key}: the experiment gives {key} itself; leave the flag out")
     if not 0 <= epochs <= LONGEST_RUN:
         raise UserError(f"--epochs={epochs} is out of range: needs an integer >= 0 and <= {LONGEST_RUN:.0f}")
     flags = [
@@ -139,7 +143,7 @@ def run_settings(
         ((setting.label, control), seed): round_command(
             flags_of(
                 setting.config or options.config,
-                {**setting.values, **({} if control == "true" else {"data.control": control})},
+                {**setting.values, "data.control": control},
                 options.out / _run_folder(setting.label, control, seed),
                 data=options.data,
                 seed=seed,
@@ -190,9 +194,11 @@ def rows_of(reports: Mapping[Key, Sequence[dict[str, Any]]]) -> list[dict[str, A
     return rows
 
 
-def mrr_series(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[tuple[float | None, float | None]]]:
-    """Test MRR as figures take it: a series for the true values, one for the shuffled if there are such."""
-    series = {"MRR": [point(row, "mrr") for row in rows]}
+def series_of(
+    rows: Sequence[Mapping[str, Any]], *metrics: str
+) -> dict[str, list[tuple[float | None, float | None]]]:
+    """Test metrics as figures take them: those named, MRR, and MRR on shuffled values if there are such."""
+    series = {METRIC_TITLES[metric]: [point(row, metric) for row in rows] for metric in (*metrics, "mrr")}
     if any(row["gap"] is not None for row in rows):
         series["MRR, shuffled values"] = [point(row, "shuffled mrr") for row in rows]
     return series
@@ -213,7 +219,9 @@ def cell(metric: Mapping[str, float | None], digits: int = 3) -> str:
 
 def show(rows: Sequence[Mapping[str, Any]], title: str) -> None:
     """Print the rows as a table of at most 80 columns: mean ± standard deviation of the test metrics, gap."""
-    caption = "test, filtered, tails; gap: MRR on true minus that on shuffled values"
+    caption = (
+        "test, filtered, tails; mean ± standard deviation\ngap: MRR on true minus that on shuffled values"
+    )
     table = Table(title=title, caption=caption)
     table.add_column("setting")
     for name in (*(METRIC_TITLES[metric] for metric in SHOWN), "gap"):

@@ -80,7 +80,7 @@ def test_ablations_remove_one_part_or_leave_one() -> None:
 
 def test_rows_have_means_deviations_seeds_and_epochs() -> None:
     (row,) = sweep.rows_of({("one", "true"): [report(0.4, 0), report(0.6, 1)]})
-    assert row["gap"] is None and list(sweep.mrr_series([row])) == ["MRR"]
+    assert row["gap"] is None and list(sweep.series_of([row], "hits@1")) == ["Hits@1", "MRR"]
     assert (row["label"], row["seeds"], row["best_epochs"]) == ("one", [0, 1], [3, 3])
     mean, deviation = sweep.point(row, "mrr")
     assert mean == pytest.approx(0.5) and deviation == pytest.approx(0.1414213562)
@@ -97,7 +97,7 @@ def test_a_row_has_the_gap_to_the_control_and_the_table_80_columns(
     }
     rows = {row["label"]: row for row in sweep.rows_of(reports)}
     assert rows["one"]["gap"] == pytest.approx(0.3) and rows["two"]["gap"] is None
-    series = sweep.mrr_series(list(rows.values()))
+    series = sweep.series_of(list(rows.values()))
     assert series["MRR, shuffled values"] == [pytest.approx((0.2, 0.1414213562)), (None, None)]
     sweep.show(list(rows.values()), "title")
     lines = capsys.readouterr().out.splitlines()
@@ -148,6 +148,19 @@ def test_keys_and_budget_reach_the_config() -> None:
     assert not config.experts.noise and config.model.dim == 12 and config.data.path == "folder"
     assert (config.seed, config.train.epochs, config.train.eval_every_epochs) == (4, 7, 7)
     assert command.workdir == Path("somewhere")
+
+
+@pytest.mark.parametrize(
+    "flag", ["--config.data.control=zeroed", "-config.data.control", "--config.experts.count=2"]
+)
+def test_a_flag_for_a_key_that_the_experiment_gives_is_refused_before_any_run(
+    flag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else zeroed values would stand in the table as the true ones."""
+    assert num_experts.main(["--experts=1", "--seeds=0", f"--out={tmp_path}", flag]) == 2
+    key = flag.lstrip("-").partition("=")[0]
+    said = f"error: --{key}: the experiment gives {key.removeprefix('config.')} itself; leave the flag out\n"
+    assert capsys.readouterr().err == said and not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("text", ["", "1,", "a", "-1", "1.5", "0,0"])
