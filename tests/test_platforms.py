@@ -1,4 +1,4 @@
-"""What GPUs and TPUs would be given: every program of every model is lowered for them, here without one."""
+"""What GPUs and TPUs would be given: state, step and scoring of every model are lowered, here without one."""
 
 import re
 from pathlib import Path
@@ -13,23 +13,26 @@ from numcoke_jax.presets import PRESETS, apply_preset
 from numcoke_jax.run import create_run
 from tests import tiny_runs
 
-# Calls that XLA compiles for the device itself; any other would be of a library or of the host.
-COMPILED_BY_XLA = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "cu_threefry2x32", "mhlo.topk"}
-
 
 def foreign_calls(lowered: Any) -> set[str]:
-    """Custom calls and transfers in the text of a lowered program that a device cannot do alone."""
-    text = lowered.as_text()
-    calls = set(re.findall(r"custom_call @([\w.$]+)", text)) - COMPILED_BY_XLA
-    return calls | set(re.findall(r"stablehlo\.(infeed|outfeed|send|recv)\b", text))
+    """What XLA does not compile itself in a lowered program: calls of libraries, transfers to the host."""
+    found = re.findall(r"custom_call @([\w.$]+)|stablehlo\.(infeed|outfeed|send|recv)\b", lowered.as_text())
+    return {call or transfer for call, transfer in found}
 
 
 @pytest.mark.parametrize("platform", ["cuda", "tpu"])
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize(
+    ("preset", "changes"),
+    [
+        *((name, {}) for name in PRESETS),
+        ("numeric", {"train__candidates": 2}),
+        ("paper", {"model__products": "bfloat16", "attention__operators": ("mlp",)}),
+    ],
+)
 def test_new_state_step_and_ranking_lower_for_accelerators(
-    preset: str, platform: str, tmp_path: Path
+    preset: str, changes: dict[str, Any], platform: str, tmp_path: Path
 ) -> None:
-    config = tiny_runs.config_of(tiny_runs.write_folder(tmp_path / "graph"))
+    config = tiny_runs.config_of(tiny_runs.write_folder(tmp_path / "graph", entities=9), **changes)
     apply_preset(config, preset)
     config.model.dim, config.model.attribute_dim, config.query.filters = 12, 20, 2
     run = create_run(config)
