@@ -232,8 +232,8 @@ def choose_relations_per_step(heads_per_relation: np.ndarray, batch_size: int) -
 def choose_epochs(steps_per_epoch: int) -> int:
     """240, or as many more as 1,440 steps take: an epoch of a small graph is few steps.
 
-    Measured with the preset "numeric" on graphs of 2 to 7 steps an epoch (RESULTS.md): those of 6 and 7 rank
-    best after 240 epochs, those of 2 and 3 want more.
+    Measured with the preset "numeric" (RESULTS.md): dense graphs of 2 and 3 steps an epoch want more than 240
+    epochs, a sparse one of 3 ranks much the same with either, and one of 6 loses with 700.
     """
     return max(LEAST_EPOCHS, -(-LEAST_STEPS // steps_per_epoch))
 

@@ -25,7 +25,7 @@ from numcoke_jax.errors import UserError
 from numcoke_jax.evaluation import relation_metrics
 from numcoke_jax.html_report import HTML_FILE, write_html_report
 from numcoke_jax.inductive import rank_held_out
-from numcoke_jax.logs import NoLog, RunLog, read_metrics
+from numcoke_jax.logs import METRICS_FILE, NoLog, RunLog, read_metrics
 from numcoke_jax.memory import check_memory, out_of_memory
 from numcoke_jax.order_accuracy import field_of_relation, order_accuracy
 from numcoke_jax.placement import agreed, leads, wait_for_others
@@ -55,7 +55,6 @@ from numcoke_jax.workdir import (
 STEPS_AHEAD = 4  # steps given to the device before the host waits for the oldest of them
 AGREE_EVERY = 16  # steps between two questions to the other processes, whether one was terminated
 PROGRESS_SECONDS = 1.0  # between two looks at the running losses, each of which waits for the device
-METRICS_FILE = "metrics.jsonl"
 
 
 def train_and_evaluate(
