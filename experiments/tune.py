@@ -304,7 +304,7 @@ def draw(records: Sequence[Record], path: Path) -> None:
         panel.set_title(preset, fontsize=9)
         panel.set_xlabel("learning rate", fontsize=8)
     panels[0].set_ylabel("validation MRR", fontsize=8)
-    panels[0].legend(fontsize=8, frameon=False)
+    figures.legend_below(figure, panels[0])
     figures.save(figure, path)
 
 

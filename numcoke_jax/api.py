@@ -299,12 +299,14 @@ class Model:
           `attrs["coverage"]` has the coverage on test cells.
 
         Raises:
-          UserError: a field that does not exist or that no relation compares; a level out of range.
+          UserError: no field, one that does not exist or that no relation compares; a level out of range.
         """
         if not (is_number(level) and 0.0 < level < 1.0):
             raise UserError(f"impute: level must be between 0 and 1, got {level!r}")
         index = NameIndex("field", self.trained.run.graph.vocabulary.fields)
         asked = None if fields is None else [index.id(name) for name in _listed(fields)]
+        if asked == []:
+            raise UserError("impute: fields is empty; name some, or leave it out for all that are compared")
         found = impute(self.trained, asked, level)
         frame = cell_frame(found["cells"])
         frame.attrs["coverage"] = found["coverage"]

@@ -117,7 +117,8 @@ def keep_best(run: Run, checkpoints: Checkpoints, progress: Progress, warn: Warn
         with contextlib.suppress(UnusableCheckpoint):
             restored = checkpoints.restore(name)
             if 0 < name.step == restored.progress["validated_step"]:
-                left[name] = selection_metric(run, run.evaluate.for_selection(restored.state.params))
+                ranks = run.evaluate.for_selection(restored.state.params)
+                left[name] = selection_metrics(run, ranks)["mrr"]
     if not left:
         raise UserError(
             f"{fault}; no other validated checkpoint is left: restore a copy of it, or archive the run with "
@@ -136,6 +137,9 @@ def keep_best(run: Run, checkpoints: Checkpoints, progress: Progress, warn: Warn
     return dataclasses.replace(progress, patience=patience, faults=(*progress.faults, fault))
 
 
-def selection_metric(run: Run, ranks: Mapping[str, Mapping[str, Any]]) -> float | None:
-    """The number that validation maximises; None without validation facts."""
-    return ranks["exclude_self" if run.config.eval.exclude_self else "all"]["mrr"]
+def selection_metrics(run: Run, ranks: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Those of `ranks` that count while training: with or without the head as a candidate, by the config.
+
+    Validation maximises their "mrr", which is None without validation facts.
+    """
+    return ranks["exclude_self" if run.config.eval.exclude_self else "all"]

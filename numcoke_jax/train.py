@@ -38,7 +38,7 @@ from numcoke_jax.resume import (
     is_complete,
     keep_best,
     newest_state,
-    selection_metric,
+    selection_metrics,
 )
 from numcoke_jax.run import Run, create_run
 from numcoke_jax.step import LossSums, TrainState
@@ -367,17 +367,16 @@ def _validate(loop: Loop, queries_per_second: float | None) -> None:
         raise FloatingPointError(
             f"validation after step {step} {context(run, step - 1)}: {error}; {remedy(run)}; {loop.kept()}"
         ) from None
+    metrics = selection_metrics(run, ranks)
     epoch = step // run.batches.steps_per_epoch
     patience = run.config.train.patience
-    update = loop.progress.patience.update(
-        selection_metric(run, ranks), epoch=epoch, step=step, patience=patience
-    )
+    update = loop.progress.patience.update(metrics["mrr"], epoch=epoch, step=step, patience=patience)
     loop.state = run.without_losses(loop.state)
     loop.progress = dataclasses.replace(loop.progress, patience=update.state, validated_step=step)
     loop.log.write(step, "train", {**losses, "queries_per_second": queries_per_second}, epoch=epoch)
-    loop.log.write(step, "valid", ranks["all"], epoch=epoch)
+    loop.log.write(step, "valid", metrics, epoch=epoch)
     row = {"epoch": epoch, "step": step, "best": update.improved}
-    loop.console.validation({**row, **losses, **ranks["all"]})
+    loop.console.validation({**row, **losses, **metrics})
     loop.save()
 
 

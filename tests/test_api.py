@@ -236,6 +236,7 @@ def lines_about_questions() -> None:
             "explain: head_values needs a value by",
         ),
         (lambda: model.impute(3), "names are texts, got 3"),
+        (lambda: model.impute([]), "impute: fields is empty; name some"),
         (lambda: model.impute(level="0.9"), "impute: level must be between 0 and 1, got '0.9'"),
     ):
         assert said(call).startswith(line)

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from numcoke_jax.data.build import build, main, numeric_columns, read_options, split_names
+from numcoke_jax.data.comparisons import ComparisonSettings
 from numcoke_jax.data.folder import read_folder
 from numcoke_jax.data.sources import packaged_cars
 from numcoke_jax.data.table_files import TableFile
@@ -230,6 +231,10 @@ MISTAKES = [
     (["--table=cars", "--oot=OUT"], "no option '--oot'; did you mean '--out'?"),
     (["--table=cars", "--out=OUT", "extra"], "unrecognized arguments: extra"),
     (["--table=cars", "--out=OUT", "--protocol=full"], "argument --protocol: invalid choice: 'full'"),
+    (
+        ["--table=cars", "--out=OUT", "--neighbours=3"],
+        "--neighbours=3 has no effect with --protocol=complete",
+    ),
     (["--table=cars", "--out=OUT", "--seed=x"], "argument --seed: invalid int value: 'x'"),
     (["--table=cars", "--out=OUT", "--seed=-1"], "seed: must be at least 0, got -1"),
     (
@@ -290,7 +295,8 @@ def test_options_have_the_defaults_of_the_config():
     from numcoke_jax.config import default_config
 
     options, data = read_options(["--table=cars", "--out=x"]), default_config().data
-    keys = ("protocol", "neighbours", "direction", "groups", "group_size", "entities", "missing_rate", "seed")
+    assert ComparisonSettings().neighbours == data.neighbours
+    keys = ("protocol", "direction", "groups", "group_size", "entities", "missing_rate", "seed")
     for key in (*keys, "split", "negatives_per_pair", "dir"):
         assert getattr(options, key) == data[key], key
 

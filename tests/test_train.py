@@ -14,7 +14,7 @@ from numcoke_jax.config import default_config
 from numcoke_jax.console import Console
 from numcoke_jax.errors import UserError
 from numcoke_jax.logs import read_metrics
-from numcoke_jax.resume import checkpoints_of, newest_state, selection_metric
+from numcoke_jax.resume import checkpoints_of, newest_state, selection_metrics
 from numcoke_jax.run import create_run
 from numcoke_jax.train import evaluate_only, train_and_evaluate
 from tests import tiny_runs
@@ -212,7 +212,15 @@ def test_the_head_counts_as_a_candidate_in_the_choice_unless_it_is_excluded(
     tmp_path, exclude_self, chosen_by
 ):
     run = create_run(config_of(folder(tmp_path / "data"), eval__exclude_self=exclude_self))
-    assert selection_metric(run, {"all": {"mrr": 0.2}, "exclude_self": {"mrr": 0.7}}) == chosen_by
+    assert selection_metrics(run, {"all": {"mrr": 0.2}, "exclude_self": {"mrr": 0.7}})["mrr"] == chosen_by
+
+
+def test_the_log_shows_the_number_that_the_best_checkpoint_is_chosen_by(tmp_path):
+    config = config_of(folder(tmp_path / "data"), eval__exclude_self=True, train__epochs=3)
+    report, screen = train(config, tmp_path / "w")
+    logged = [entry["mrr"] for entry in read_metrics(tmp_path / "w" / "metrics.jsonl") if "mrr" in entry]
+    assert len(logged) == 3 and max(logged) == report["selection_mrr"]
+    assert f"{max(logged):.4f}" in screen
 
 
 def test_evaluation_needs_a_checkpoint(tmp_path):

@@ -95,9 +95,8 @@ def _comparison_options(options: argparse._ArgumentGroup, default: ComparisonSet
     options.add_argument(
         "--neighbours",
         type=int,
-        default=default.neighbours,
         metavar="K",
-        help="tails a head in protocol nearest (default: %(default)s)",
+        help=f"tails a head in protocol nearest (default: {default.neighbours})",
     )
     options.add_argument(
         "--direction",
@@ -171,9 +170,15 @@ def build(options: argparse.Namespace) -> list[str]:
     """
     if os.path.lexists(options.out):
         raise UserError(f"--out: {options.out} exists already; give another folder, nothing is overwritten")
-    settings = ComparisonSettings(
-        **{field.name: getattr(options, field.name) for field in dataclasses.fields(ComparisonSettings)}
-    )
+    given = {field.name: getattr(options, field.name) for field in dataclasses.fields(ComparisonSettings)}
+    if options.neighbours is None:
+        given.pop("neighbours")
+    elif options.protocol != "nearest":
+        raise UserError(
+            f"--neighbours={options.neighbours} has no effect with --protocol={options.protocol}: leave it "
+            "out, or give --protocol=nearest"
+        )
+    settings = ComparisonSettings(**given)
     table, relations = chosen_table(options)
     loaded = build_graph(table, relations, settings)
     write_folder(loaded.graph, options.out)

@@ -289,3 +289,5 @@ def _write_rows(path: Path, *columns: tuple[pa.Array, np.ndarray]) -> None:
                 *cells[:-1], pc.binary_join_element_wise(cells[-1], "", "\n"), "\t"
             )
             stream.write("".join(lines.to_pylist()).encode())
+        stream.flush()
+        os.fsync(stream.fileno())  # before the folder gets its name, or a power cut could leave it hollow
