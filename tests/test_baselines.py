@@ -126,6 +126,19 @@ def test_the_gradient_of_the_loss_is_its_slope(name: str) -> None:
         np.testing.assert_allclose(sum(jax.tree.leaves(products)), expected, rtol=1e-5, atol=1e-8)
 
 
+@pytest.mark.parametrize("name", ORACLES)
+def test_what_stands_in_padding_changes_neither_loss_nor_gradient(name: str) -> None:
+    """Batch normalisation, which takes the mean of a step's queries, is where it could."""
+    with jax.enable_x64(True):
+        _, parameters = examples.model_and_parameters(config_of(name))
+        batch, literals = examples.batch(), examples.literals()
+        call = functools.partial(gradient_in_float64(name), key=jax.random.key(3))
+        junk = dataclasses.replace(batch, heads=jnp.where(batch.mask, batch.heads, 3))
+        assert (junk.heads != batch.heads).any()
+        close = functools.partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-12)
+        jax.tree.map(close, call(parameters, junk, literals), call(parameters, batch, literals))
+
+
 @functools.cache
 def compiled_gradient(name: str) -> Any:
     """(parameters, batch, literals, key=...) -> ((total, terms), gradients) in training."""
@@ -226,8 +239,8 @@ def test_a_run_tells_its_model_the_training_facts_alone(name: str, tmp_path: Pat
     assert sorted(run.literals.facts.tolist()) == sorted(run.graph.train.tolist())
 
 
-def test_rgcn_drops_messages_before_it_counts_them() -> None:
-    """With one relation, one neighbour and half of the messages dropped, a message is whole or absent."""
+def test_rgcn_drops_facts_before_it_counts_them() -> None:
+    """With half of the facts dropped, the one fact is heard whole or not at all, in both directions alike."""
     sizes = GraphSizes(entities=2, relations=1, fields=0)
     config = config_of("rgcn", graph__layers=1, graph__edge_dropout=0.5, score__dropout=0.0)
     model, parameters = examples.model_and_parameters(config, sizes)
@@ -244,10 +257,13 @@ def test_rgcn_drops_messages_before_it_counts_them() -> None:
     table, layer = exact["entities"]["embedding"], exact["convolutions_0"]
     alone = [rgcn.layer(layer, np.zeros((0, 3), int), list(table), 1)[i] for i in range(2)]
     whole = [rgcn.layer(layer, np.array([[0, 0, 1]]), list(table), 1)[i] for i in range(2)]
+    heard = []
     for entity in range(2):
         far = [np.abs(found[:, entity] - rows[entity]).max(-1) for rows in (alone, whole)]
         np.testing.assert_allclose(np.minimum(*far), 0.0, atol=1e-4)
-        assert 16 <= (far[1] < 1e-4).sum() <= 48  # half of 64 draws, four deviations either way
+        heard.append(far[1] < 1e-4)
+    assert 16 <= heard[0].sum() <= 48  # half of 64 draws, four deviations either way
+    np.testing.assert_array_equal(*heard)
 
 
 @pytest.mark.parametrize(("entities", "facts", "absent"), [(6, 300, "[600,4]"), (40, 30, "[40,40")])
@@ -255,7 +271,7 @@ def test_rgcn_makes_the_smaller_of_all_messages_and_all_links(entities: int, fac
     """A layer equals the loops either way; the larger array is not made, forward or backward."""
     draw = np.random.default_rng(2).integers
     many = np.stack([draw(0, size, facts) for size in (entities, 2, entities)], axis=1)
-    messages = messages_of(jnp.asarray(many, jnp.int32), jnp.ones(2 * facts), 2, entities)
+    messages = messages_of(jnp.asarray(many, jnp.int32), jnp.ones(facts), 2, entities)
     layer, vectors = RelationalConvolution(relations=2, bases=3), examples.normal(entities, 4, seed=3)
     parameters = examples.parameters_of(layer, vectors, messages)
 

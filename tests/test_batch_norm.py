@@ -10,7 +10,7 @@ import optax
 
 from numcoke_jax import prng
 from numcoke_jax.losses.objective import create_objective
-from numcoke_jax.models.batch_norm import BatchNorm, query_weights, with_statistics
+from numcoke_jax.models.batch_norm import BatchNorm, with_statistics
 from numcoke_jax.step import create_state, train_step
 from tests import examples
 
@@ -42,14 +42,18 @@ def test_training_takes_the_statistics_of_the_rows_and_evaluation_the_running_on
     assert not nothing
 
 
-def test_padding_with_head_0_counts_as_one_query_and_weights_are_shares() -> None:
-    heads = jnp.array([[4, 2, 0, 0, 0], [1, 2, 3, 4, 0]])
-    expected = [[1.0, 1.0, 1 / 3, 1 / 3, 1 / 3], [1.0] * 5]
-    np.testing.assert_allclose(query_weights(heads), expected, rtol=1e-6)
-    rows = jnp.concatenate([ROWS[:1], ROWS[:1, 2:], ROWS[:1, 2:]], axis=1)  # the third query stands thrice
-    once, _ = normalised(ROWS[:1], ONES[:1], fresh_parameters(), train=True)
-    thrice, _ = normalised(rows, query_weights(heads)[:1], fresh_parameters(), train=True)
-    np.testing.assert_allclose(thrice[:, :3], once, rtol=1e-4, atol=1e-5)
+def test_rows_of_weight_0_change_nothing() -> None:
+    junk = jnp.concatenate([ROWS, 100.0 * ROWS[:, :2]], axis=1)
+    weights = jnp.array([[1.0, 1.0, 1.0, 0.0, 0.0]] * 2)
+    found, written = normalised(junk, weights, fresh_parameters(), train=True)
+    alone, expected = normalised(ROWS, ONES, fresh_parameters(), train=True)
+    np.testing.assert_allclose(found[:, :3], alone, rtol=1e-4, atol=1e-5)
+    jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-5), written, expected)
+
+
+def test_padding_alone_stays_finite() -> None:
+    found, written = normalised(ROWS, 0.0 * ONES, fresh_parameters(), train=True)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves((found, written)))
 
 
 def test_the_step_writes_the_running_statistics_and_the_optimiser_does_not_touch_them() -> None:

@@ -14,6 +14,7 @@ from numcoke_jax.losses.binary_cross_entropy import binary_cross_entropy, label_
 from numcoke_jax.losses.contrastive import ContrastiveSettings, ordinal_contrastive_loss
 from numcoke_jax.losses.rakge_contrastive import rakge_contrastive_loss
 from numcoke_jax.losses.view_contrastive import view_contrastive_loss
+from numcoke_jax.models.batch_norm import REAL_QUERIES, STATISTICS, STEP
 from numcoke_jax.models.interface import KnowledgeModel
 from numcoke_jax.models.numeric_embedding import Literals
 
@@ -58,13 +59,13 @@ class Objective:
         """The same, and the running statistics that a step writes into `params` (`batch_norm.py`)."""
         streams = {name: prng.stream(key, name) for name in STREAMS_OF_MODELS}
         (logits, encoded), written = model.apply(
-            {"params": params},
+            {"params": params, STEP: {REAL_QUERIES: batch.mask}},
             batch.relations,
             batch.heads,
             literals,
             train=True,
             rngs=streams,
-            mutable=["statistics"],
+            mutable=[STATISTICS],
         )
         targets = smoothed_targets(batch.labels, self.label_smoothing)
         weights = label_weights(batch.labels, batch.negatives, self.unknown_weight)
@@ -73,7 +74,7 @@ class Objective:
         if self.contrastive is not None:
             terms["contrastive"] = self.contrastive(encoded, logits, batch, key=key)
             total = total + self.contrastive_weight * _mean(*terms["contrastive"])
-        return total, (terms, written.get("statistics", {}))
+        return total, (terms, written.get(STATISTICS, {}))
 
 
 def create_objective(config: ConfigDict) -> Objective:

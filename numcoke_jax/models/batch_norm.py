@@ -14,7 +14,8 @@ from flax import traverse_util
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-COLLECTION = "statistics"  # what a step has to write
+STATISTICS = "statistics"  # collection that a step has to write into the parameters
+STEP, REAL_QUERIES = "step", "real_queries"  # collection and variable that a step hands to the model
 
 
 class BatchNorm(nn.Module):
@@ -44,21 +45,22 @@ class BatchNorm(nn.Module):
             weights = jnp.broadcast_to(weights, (*rows.shape[:-1], 1))
             axes = tuple(range(rows.ndim - 1))
             old = {"running_mean": mean, "running_variance": variance}
-            mean = (weights * rows).sum(axes) / weights.sum()
-            variance = (weights * jnp.square(rows - mean)).sum(axes) / weights.sum()
+            total = jnp.maximum(weights.sum(), 1.0)  # a step of padding alone must not divide by 0
+            mean = (weights * rows).sum(axes) / total
+            variance = (weights * jnp.square(rows - mean)).sum(axes) / total
             for name, new in (("running_mean", mean), ("running_variance", variance)):
                 average = self.momentum * old[name] + (1.0 - self.momentum) * lax.stop_gradient(new)
-                self.sow(COLLECTION, name, average, init_fn=lambda: None, reduce_fn=lambda _, last: last)
+                self.sow(STATISTICS, name, average, init_fn=lambda: None, reduce_fn=lambda _, last: last)
         return (rows - mean) * lax.rsqrt(variance + self.epsilon) * scale + bias
 
 
-def query_weights(heads: Int[Array, "S H"]) -> Float[Array, "S H"]:
-    """1 over how often a head stands in its slot, so that every head of a slot counts once.
+def real_queries(model: nn.Module, heads: Int[Array, "S H"]) -> Float[Array, "S H"]:
+    """1 for the real queries of a step and 0 for its padding; all 1 where the caller of `model` names none.
 
-    Real queries of a slot have different heads; its padding repeats head 0 and so counts as one query.
+    A variable of the model's, because padding concerns only the few models that normalise over queries.
     """
-    same = heads[:, :, None] == heads[:, None, :]
-    return 1.0 / same.sum(-1).astype(jnp.zeros(()).dtype)
+    mask: Array | None = model.get_variable(STEP, REAL_QUERIES)
+    return jnp.ones(heads.shape) if mask is None else mask.astype(jnp.zeros(()).dtype)
 
 
 def with_statistics(params: Any, statistics: Any) -> Any:

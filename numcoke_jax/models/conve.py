@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
-from numcoke_jax.models.batch_norm import BatchNorm, query_weights
+from numcoke_jax.models.batch_norm import BatchNorm, real_queries
 from numcoke_jax.models.entity_table import EntityTable
 from numcoke_jax.models.interface import GraphSizes, SharedVectors
 from numcoke_jax.models.numeric_embedding import Literals
@@ -80,7 +80,7 @@ class ConvE(nn.Module):
         self, encoded: SharedVectors, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
         """Logits [S, H, N]; rank these, never their sigmoid."""
-        weights, fixed = query_weights(heads), not train
+        weights, fixed = real_queries(self, heads), not train
         height = image_height(self.dim)
         shape = (*heads.shape, height, self.dim // height, 1)
         of_heads = encoded.entities[heads].reshape(shape)

@@ -40,12 +40,13 @@ class Messages:
 
 
 def messages_of(
-    facts: Int[Array, "n 3"], kept: Float[Array, " messages"], relations: int, entities: int
+    facts: Int[Array, "n 3"], kept: Float[Array, " n"], relations: int, entities: int
 ) -> Messages:
-    """The messages along `facts` and back; `kept` is 1 or 0 for each of the 2 n."""
+    """The messages along `facts` and back; `kept` is 1 or 0 for each fact, for both of its directions."""
     head, relation, tail = facts[:, 0], facts[:, 1], facts[:, 2]
     source, target = jnp.concatenate([tail, head]), jnp.concatenate([head, tail])
     relation = jnp.concatenate([relation, relation + relations])
+    kept = jnp.tile(kept, 2)
     neighbourhood = relation * entities + target
     counts = jax.ops.segment_sum(kept, neighbourhood, 2 * relations * entities)
     return Messages(source, target, relation, kept / jnp.maximum(counts[neighbourhood], 1.0))
@@ -105,7 +106,7 @@ class RGCN(nn.Module):
       entities: the table of all entities, h^0.
       layers: number of convolutions.
       bases: B.
-      edge_dropout: share of the messages dropped in training.
+      edge_dropout: share of the facts dropped in training.
       dropout: share of the encoded entities' entries dropped in training; heads and tails share the mask.
     """
 
@@ -135,7 +136,7 @@ class RGCN(nn.Module):
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> SharedVectors:
         """The entities after all convolutions."""
         entities = self.entities(literals, train=train)
-        kept = jnp.ones((2 * literals.facts.shape[0],), entities.dtype)
+        kept = jnp.ones(literals.facts.shape[:1], entities.dtype)
         if train and self.edge_dropout:
             draws = jax.random.bernoulli(self.make_rng("dropout"), 1.0 - self.edge_dropout, kept.shape)
             kept = draws.astype(entities.dtype)

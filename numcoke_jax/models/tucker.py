@@ -19,7 +19,7 @@ from flax import struct
 from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
-from numcoke_jax.models.batch_norm import BatchNorm, query_weights
+from numcoke_jax.models.batch_norm import BatchNorm, real_queries
 from numcoke_jax.models.entity_table import EntityTable
 from numcoke_jax.models.interface import GraphSizes
 from numcoke_jax.models.numeric_embedding import Literals
@@ -82,7 +82,7 @@ class TuckER(nn.Module):
         self, encoded: RelationMatrices, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
         """Logits [S, H, N]; rank these, never their sigmoid."""
-        weights, fixed = query_weights(heads), not train
+        weights, fixed = real_queries(self, heads), not train
         head = self.head_norm(encoded.entities[heads], weights, train=train)
         head = self.drop_head(head, deterministic=fixed)
         query = self.query_norm(jnp.einsum("shi,sij->shj", head, encoded.matrices), weights, train=train)
