@@ -8,9 +8,13 @@ embeddings of entity and attributes" ("Baseline").  Read as
 before whatever the model does with an entity.
 """
 
+import math
+from typing import Any
+
 import flax.linen as nn
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from numcoke_jax.models.numeric_embedding import Literals
 
@@ -18,13 +22,33 @@ ATTRIBUTES = ("none", "concat")
 
 
 class ConcatenatedAttributes(nn.Module):
-    """W [e; x] + b."""
+    """W [e; x] + b.
+
+    Attributes:
+      spread: None: W starts as dense layers do.  Otherwise e' starts as e plus a share of the values of that
+        standard deviation (for values of unit size), so that models whose geometry depends on the size of
+        their vectors, such as points near the origin of a ball, start where they would without values.
+    """
+
+    spread: float | None = None
 
     @nn.compact
     def __call__(self, entities: Float[Array, "N d"], literals: Literals) -> Float[Array, "N d"]:
         values = jnp.where(literals.observed, literals.values, 0.0)
         joint = jnp.concatenate([entities, values.astype(entities.dtype)], axis=-1)
-        return nn.Dense(entities.shape[-1], name="projection")(joint)
+        start = nn.initializers.lecun_normal() if self.spread is None else identity_and_noise(self.spread)
+        return nn.Dense(entities.shape[-1], kernel_init=start, name="projection")(joint)
+
+
+def identity_and_noise(spread: float) -> nn.initializers.Initializer:
+    """W^T [d + M, d]: e as it is, plus x times noise that makes a share of standard deviation `spread`."""
+
+    def start(key: Key[Array, ""], shape: Any, dtype: Any) -> Float[Array, "joint d"]:
+        joint, dim = shape
+        noise = jax.random.normal(key, (joint - dim, dim), dtype) * (spread / math.sqrt(joint - dim))
+        return jnp.concatenate([jnp.eye(dim, dtype=dtype), noise])
+
+    return start
 
 
 class EntityTable(nn.Module):
@@ -51,5 +75,6 @@ class EntityTable(nn.Module):
         )
         entities = self.param("embedding", vectors, (self.count, self.dim))
         if self.attributes == "concat" and literals.values.shape[1]:
-            entities = ConcatenatedAttributes(name="attributes_joined")(entities, literals)
+            joined = ConcatenatedAttributes(self.spread, name="attributes_joined")
+            entities = joined(entities, literals)
         return nn.Dropout(self.dropout, rng_collection="dropout")(entities, deterministic=not train)
