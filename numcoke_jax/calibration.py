@@ -3,14 +3,21 @@
     p = sigmoid((score - b) / T),   (T, b) = argmin sum softplus(z) - label z,   z = (score - b) / T
 
 in float64; the sum is convex in (1 / T, -b / T), so the minimum is the only one.  A temperature alone (b = 0)
-cannot mend scores that are all too low, as those of a model that saw a tenth of the facts and took the rest
-for false: the report has its error too.  Labels y in {0, 1} enter as Platt's ("Probabilistic Outputs for
-Support Vector Machines", 1999), (n+ + 1) / (n+ + 2) and 1 / (n- + 2), which keeps T above 0.
+cannot correct scores that are all too low, as those of a model that saw a tenth of the facts and took the
+rest for false: the report has its error too.  For T and b together labels y in {0, 1} enter as Platt's
+("Probabilistic Outputs for Support Vector Machines", 1999), (n+ + 1) / (n+ + 2) and 1 / (n- + 2), which keeps
+T above 0.
 
 Which triples are labelled follows `eval.selection`, as the choice of the model did: "reversed" takes each
 validation fact and its reverse, which a strict order makes false, so p answers "which of the two is it?"; the
-other rules take every tail of a validation fact's query that is not filtered out, so p answers "is this a
+other rules take every tail of a validation fact's query that is not a training fact, so p answers "is this a
 fact of the graph?".
+
+Then the facts of the test split are among those tails, without a label: only a share c of the facts that
+training does not know is marked true.  So a label is expected with probability c p, not p, and (T, b)
+minimise the negative log-likelihood of that (Elkan and Noto, "Learning Classifiers from Only Positive and
+Unlabeled Data", KDD 2008, whose classifier is divided by c).  c is a ratio of counts: how many test facts
+there are among these tails is all that is asked of the test split, not which.
 """
 
 import dataclasses
@@ -30,6 +37,7 @@ MOST_SCORES = 2_000_000  # of every split; beyond, a seeded sample of the querie
 LEAST_LABELS = 20  # of each class, for a relation's own temperature
 RANGE = 1e-4, 1e4  # of a temperature: what one class alone, or scores of 0, would push beyond all limits
 NEWTON_STEPS = 100
+MOST_TRUE = 1.0 - 1e-6  # as a share of the triples, where a fit begins
 
 ScoredHeads = Callable[[np.ndarray, int], Iterator[tuple[int, np.ndarray]]]
 
@@ -83,14 +91,24 @@ class Calibration:
 
 @dataclasses.dataclass(frozen=True)
 class Labelled:
-    """Scores with what is known about them: float64 [n], bool [n], int32 [n] relation ids."""
+    """Scores with what is known about them.
+
+    Attributes:
+      scores: float64 [n].
+      labels: bool [n].
+      relations: int64 [n], relation ids.
+      share: c in (0, 1], the share of the true triples that is labelled true.
+    """
 
     scores: np.ndarray
     labels: np.ndarray
     relations: np.ndarray
+    share: float = 1.0
 
 
-def calibrate(graph: NumericGraph, scored_heads: ScoredHeads, *, kind: str, selection: str, seed: int) -> Any:
+def calibrate(
+    graph: NumericGraph, scored_heads: ScoredHeads, *, kind: str, selection: str, seed: int
+) -> dict[str, Any] | None:
     """Fit on validation facts, measure on validation and test.
 
     Args:
@@ -102,21 +120,22 @@ def calibrate(graph: NumericGraph, scored_heads: ScoredHeads, *, kind: str, sele
 
     Returns:
       What stands in report.json: {"kind", "temperature", "shift", "relations": {name: {"temperature",
-      "shift"}}, "valid", "test"}; a split has count, positives, and nll, ece and bins of the raw scores
-      ("before"), with a temperature alone ("temperature") and with the shift ("after").  None where
-      validation facts give labels of one kind only.
+      "shift"}}, "valid", "test"}; a split has count, positives, labelled_share (c), and nll, ece and bins of
+      the raw scores ("before"), with a temperature alone ("temperature") and with the shift ("after"), of c p
+      where c < 1.  None where validation facts give labels of one kind only.
     """
     valid = labelled_scores(graph, "valid", scored_heads, selection=selection, seed=seed)
     if not len(valid.labels) or valid.labels.all() or not valid.labels.any():
         return None
-    common, alone = fit_scale(valid.scores, valid.labels), fit_temperature(valid.scores, valid.labels)
+    common = fit_scale(valid.scores, valid.labels, valid.share)
+    alone = fit_temperature(valid.scores, valid.labels, valid.share)
     own: dict[int, Scale] = {}
     if kind == "relation":
         for relation in np.unique(valid.relations):
             members = valid.relations == relation
             positives = int(valid.labels[members].sum())
             if min(positives, int(members.sum()) - positives) >= LEAST_LABELS:
-                own[int(relation)] = fit_scale(valid.scores[members], valid.labels[members])
+                own[int(relation)] = fit_scale(valid.scores[members], valid.labels[members], valid.share)
     fitted = {
         "before": Calibration(),
         "temperature": Calibration(Scale(alone, 0.0)),
@@ -146,11 +165,13 @@ def labelled_scores(
         left_out = None
     else:
         turned, queries = None, asked.queries
-        # A validation row must not know test facts unless the model's choice did.
-        seen = ("train",) if split == "valid" and selection == "seen" else ("train", "valid", "test")
-        others = [graph.split(name) for name in seen if name != split]
-        left_out = TailIndex.from_triples(*others, **sizes)
+        seen = (
+            ("train",) if split == "valid" else ("train", "valid", "test")
+        )  # validation is blind to the test
+        left_out = TailIndex.from_triples(*(graph.split(name) for name in seen), **sizes)
     queries = _sampled(queries, MOST_SCORES // max(graph.num_entities, 1), seed)
+    unlabelled = TailIndex.from_triples(graph.test if split == "valid" else facts[:0], **sizes)
+    hidden = 0  # test facts among the tails that are used
     parts: list[tuple[np.ndarray, np.ndarray, int]] = []
     for relation in np.unique(queries[:, RELATION]).tolist():
         heads = queries[queries[:, RELATION] == relation, HEAD]
@@ -162,27 +183,33 @@ def labelled_scores(
             else:
                 assert left_out is not None
                 used = true | ~left_out.mask(block, relation, graph.num_entities)
+                hidden += int((used & ~true & unlabelled.mask(block, relation, graph.num_entities)).sum())
             parts.append((scores[used].astype(np.float64), true[used], relation))
+    labels = np.concatenate([np.empty(0, bool), *(labels for _, labels, _ in parts)])
+    of_parts = np.array([relation for _, _, relation in parts], np.int64)
     return Labelled(
         scores=np.concatenate([np.empty(0), *(scores for scores, _, _ in parts)]),
-        labels=np.concatenate([np.empty(0, bool), *(labels for _, labels, _ in parts)]),
-        relations=np.repeat([relation for _, _, relation in parts], [len(labels) for _, labels, _ in parts]),
+        labels=labels,
+        relations=np.repeat(of_parts, [len(labels) for _, labels, _ in parts]),
+        share=labels.sum() / (labels.sum() + hidden) if hidden else 1.0,
     )
 
 
-def fit_temperature(scores: np.ndarray, labels: np.ndarray) -> float:
+def fit_temperature(scores: np.ndarray, labels: np.ndarray, share: float = 1.0) -> float:
     """The temperature T that minimises the negative log-likelihood, within `RANGE`.
 
-    Newton's method on the derivative in 1 / T, which increases, kept inside a bracket that shrinks.
+    Fisher's scoring on the derivative in 1 / T, kept inside a bracket that shrinks; the derivative increases
+    where all true triples are labelled, and the steps are Newton's.
 
     Args:
       scores: float64 [n].
       labels: bool [n].
+      share: c in (0, 1], how many of the true triples are labelled true.
     """
     low, high = 1.0 / RANGE[1], 1.0 / RANGE[0]
 
     def slope(inverse: float) -> float:
-        return float(np.sum(scores * (sigmoid(scores * inverse) - labels)))
+        return float(np.sum(scores * _slopes(scores * inverse, labels, share)[0]))
 
     if slope(low) >= 0:
         return RANGE[1]
@@ -190,10 +217,9 @@ def fit_temperature(scores: np.ndarray, labels: np.ndarray) -> float:
         return RANGE[0]
     inverse = 1.0
     for _ in range(NEWTON_STEPS):
-        here = slope(inverse)
+        slopes, information = _slopes(scores * inverse, labels, share)
+        here, curvature = float(np.sum(scores * slopes)), float(np.sum(scores**2 * information))
         low, high = (inverse, high) if here < 0 else (low, inverse)
-        share = sigmoid(scores * inverse)
-        curvature = float(np.sum(scores**2 * share * (1.0 - share)))
         step = inverse - here / curvature if curvature > 0 else 0.0
         following = step if low < step < high else math.sqrt(low * high)
         if here == 0 or abs(following - inverse) <= 1e-12 * inverse:
@@ -202,33 +228,35 @@ def fit_temperature(scores: np.ndarray, labels: np.ndarray) -> float:
     return 1.0 / inverse
 
 
-def fit_scale(scores: np.ndarray, labels: np.ndarray) -> Scale:
+def fit_scale(scores: np.ndarray, labels: np.ndarray, share: float = 1.0) -> Scale:
     """The scale that minimises the negative log-likelihood of Platt's labels.
 
-    Newton's method with halved steps on (1 / T, -b / T) of standardised scores.  Scores that rank the classes
-    the wrong way round would need a T below 0: they get the largest T of `RANGE` and, whatever they are, the
-    share of true labels as probability.
+    Fisher's scoring (Newton's method where all true triples are labelled) with halved steps on
+    (1 / T, -b / T) of standardised scores.  Scores that rank the classes the wrong way round would need a T
+    below 0: they get the largest T of `RANGE` and, whatever they are, the share of true triples as
+    probability.
 
     Args:
       scores: float64 [n].
       labels: bool [n], of both kinds.
+      share: c in (0, 1], how many of the true triples are labelled true.
     """
     positives, count = int(labels.sum()), len(labels)
     targets = np.where(labels, (positives + 1) / (positives + 2), 1 / (count - positives + 2))
     mean, deviation = float(scores.mean()), max(float(scores.std()), 1e-12)
     features = np.stack([(scores - mean) / deviation, np.ones(count)])
-    log_odds = math.log(targets.mean() / (1 - targets.mean()))
+    true = min(float(targets.mean()) / share, MOST_TRUE)
+    log_odds = math.log(true / (1 - true))
     weights = np.array([0.0, log_odds])
 
     def loss(weights: np.ndarray) -> float:
-        return negative_log_likelihood(weights @ features, targets)
+        return negative_log_likelihood(weights @ features, targets, share)
 
     best = loss(weights)
     for _ in range(NEWTON_STEPS):
-        share = sigmoid(weights @ features)
-        gradient = features @ (share - targets)
-        curvature = (features * (share * (1 - share))) @ features.T + 1e-12 * np.eye(2)
-        step = np.linalg.solve(curvature, gradient)
+        slopes, information = _slopes(weights @ features, targets, share)
+        curvature = (features * information) @ features.T + 1e-12 * np.eye(2)
+        step = np.linalg.solve(curvature, features @ slopes)
         size = 1.0
         while loss(weights - size * step) > best and size > 1e-10:
             size /= 2
@@ -242,28 +270,53 @@ def fit_scale(scores: np.ndarray, labels: np.ndarray) -> Scale:
     return Scale(1.0 / min(inverse, largest), mean - float(weights[1]) / inverse)
 
 
+def _slopes(logits: np.ndarray, targets: np.ndarray, share: float) -> tuple[np.ndarray, np.ndarray]:
+    """Of the loss of each triple in its logit z: the derivative, and the curvature expected (Fisher's).
+
+    With q = c p, the probability of a label: (q - y) f and q (1 - p) f, where f = (1 - p) / (1 - q); f is 1
+    for c = 1.
+    """
+    true = sigmoid(logits)
+    factor = sigmoid(-(logits + _log_unlabelled(share)))  # f without 0 / 0 where p rounds to 1
+    return (share * true - targets) * factor, share * true * sigmoid(-logits) * factor
+
+
+def _log_unlabelled(share: float) -> float:
+    return math.log1p(-share) if share < 1.0 else -math.inf
+
+
 def measured(labelled: Labelled, fitted: Mapping[str, Calibration]) -> dict[str, Any]:
     """Counts, and of each of `fitted` the mean negative log-likelihood, calibration error and bins."""
     count = len(labelled.labels)
-    result: dict[str, Any] = {"count": count, "positives": int(labelled.labels.sum())}
+    result: dict[str, Any] = {
+        "count": count,
+        "positives": int(labelled.labels.sum()),
+        "labelled_share": float(labelled.share),
+    }
     for name, calibration in fitted.items():
         logits = calibration.common.logits(labelled.scores)
         for relation, scale in calibration.relations.items():
             members = labelled.relations == relation
             logits[members] = scale.logits(labelled.scores[members])
-        bins = reliability(sigmoid(logits), labelled.labels)
+        bins = reliability(labelled.share * sigmoid(logits), labelled.labels)
+        likelihood = negative_log_likelihood(logits, labelled.labels, labelled.share)
         result[name] = {
-            "nll": negative_log_likelihood(logits, labelled.labels) / count if count else None,
+            "nll": likelihood / count if count else None,
             "ece": expected_calibration_error(bins) if count else None,
             "bins": bins,
         }
     return result
 
 
-def negative_log_likelihood(logits: np.ndarray, labels: np.ndarray) -> float:
-    """The sum of softplus(z) - y z, in float64."""
-    softplus = np.maximum(logits, 0.0) + np.log1p(np.exp(-np.abs(logits)))
-    return float(np.sum(softplus - labels * logits))
+def negative_log_likelihood(logits: np.ndarray, labels: np.ndarray, share: float = 1.0) -> float:
+    """The sum of -y log q - (1 - y) log(1 - q) with q = c sigmoid(z), in float64; c is the `share`."""
+    unlabelled = softplus(logits) - softplus(logits + _log_unlabelled(share))
+    return float(np.sum(labels * (softplus(-logits) - math.log(share)) + (1.0 - labels) * unlabelled))
+
+
+def softplus(logits: np.ndarray) -> np.ndarray:
+    """log(1 + exp(z)) in float64, without overflow."""
+    return np.maximum(logits, 0.0) + np.log1p(np.exp(-np.abs(logits)))
 
 
 def reliability(probabilities: np.ndarray, labels: np.ndarray) -> list[dict[str, float | int]]:

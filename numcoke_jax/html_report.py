@@ -202,6 +202,9 @@ def _calibration(report: Mapping[str, Any]) -> Section | None:
     bins = {title: found["test"][name]["bins"] for name, title in names.items() if name != "temperature"}
     chart = _figure("Calibration on test facts", svg.reliability_chart, bins)
     text = f"Fitted on {found['valid']['count']:,} validation scores: temperature {found['temperature']:.3g}."
+    share = found["valid"]["labelled_share"]
+    if share < 1.0:
+        text += f" The validation rows are of labels, which {shown_share(share)} of the true triples have."
     return Section("calibration", "Calibration", text, [table], [chart])
 
 

@@ -14,6 +14,7 @@ from numcoke_jax.calibration import (
     RANGE,
     Calibration,
     Scale,
+    _slopes,
     calibrate,
     expected_calibration_error,
     fit_scale,
@@ -27,8 +28,8 @@ from numcoke_jax.errors import UserError
 from numcoke_jax.graph import NumericGraph, Vocabulary
 
 
-def graph_of(train: list, valid: list, test: list, *, entities: int = 4, relations: int = 2) -> NumericGraph:
-    def facts(rows: list) -> np.ndarray:
+def graph_of(train: Any, valid: Any, test: Any, *, entities: int = 4, relations: int = 2) -> NumericGraph:
+    def facts(rows: Any) -> np.ndarray:
         return np.array(rows, np.int32).reshape(-1, 3)
 
     names = (tuple(f"e{i}" for i in range(entities)), tuple(f"r{i}" for i in range(relations)), ())
@@ -52,9 +53,9 @@ GRAPH = graph_of(train=[[0, 0, 1]], valid=[[0, 0, 2], [3, 1, 2]], test=[[0, 0, 3
 @pytest.mark.parametrize(
     ("split", "selection", "expected"),
     [
-        # (0, r0): tail 1 is known; the blind rule takes the test's tail 3 for false.
+        # (0, r0): tail 1 is known; the test's tail 3 has no label.
         ("valid", "seen", {(0, False), (2, True), (3, False), *OF_3}),
-        ("valid", "all", {(0, False), (2, True), *OF_3}),
+        ("valid", "all", {(0, False), (2, True), (3, False), *OF_3}),
         ("test", "seen", {(0, False), (3, True)}),
         ("valid", "reversed", {(2, True), (200, False), (312, True), (213, False)}),
         ("test", "reversed", {(3, True), (300, False)}),
@@ -65,6 +66,17 @@ def test_labels_follow_the_rule_that_selected_the_model(split: str, selection: s
     assert set(zip(found.scores.tolist(), found.labels.tolist(), strict=True)) == expected
     assert len(found.scores) == len(expected)
     assert [int(score) // 10 % 10 for score in found.scores] == found.relations.tolist()
+
+
+def test_facts_of_the_test_split_count_as_unlabelled_unless_reverses_are_the_false_ones() -> None:
+    """Two validation facts and one test fact among the tails of their queries: two of three are labelled."""
+    shares = {
+        (split, rule): labelled_scores(GRAPH, split, by_formula, selection=rule, seed=0).share
+        for split in ("valid", "test")
+        for rule in ("seen", "all", "reversed")
+    }
+    assert shares.pop(("valid", "seen")) == shares.pop(("valid", "all")) == 2 / 3
+    assert set(shares.values()) == {1.0}
 
 
 def test_two_symmetric_scores_have_a_temperature_that_can_be_computed_by_hand() -> None:
@@ -101,6 +113,53 @@ def test_a_scale_recovers_the_one_that_made_the_labels() -> None:
         error[name] = expected_calibration_error(reliability(sigmoid(scale.logits(scores)), labels))
     after = expected_calibration_error(reliability(sigmoid(found.logits(scores)), labels))
     assert after < 0.005 < 0.05 < error["alone"] < error["raw"]
+
+
+@pytest.mark.parametrize("share", [0.9, 0.5, 0.1])
+def test_a_scale_is_recovered_where_only_a_share_of_the_true_ones_is_labelled(share: float) -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.normal(-5.0, 4.0, 400_000)
+    true = rng.random(len(scores)) < sigmoid((scores + 4.0) / 2.0)
+    labels = true & (rng.random(len(scores)) < share)
+    found = fit_scale(scores, labels, share)
+    assert found.temperature == pytest.approx(2.0, rel=0.05) and found.shift == pytest.approx(-4.0, abs=0.1)
+    assert expected_calibration_error(reliability(sigmoid(found.logits(scores)), true)) < 0.005
+    blind = fit_scale(scores, labels)
+    assert expected_calibration_error(reliability(sigmoid(blind.logits(scores)), true)) > 0.02
+
+
+@pytest.mark.parametrize("share", [0.9, 0.1])
+def test_the_loss_of_a_share_has_the_slopes_and_the_value_of_its_formula(share: float) -> None:
+    """-y log(c p) - (1 - y) log(1 - c p), its derivative by central differences; also where p rounds to 1."""
+    logits, labels = np.array([-3.0, 0.5, 2.0, 4.0]), np.array([1.0, 0.0, 1.0, 0.25])
+    labelled = share / (1.0 + np.exp(-logits))
+    by_formula = -labels * np.log(labelled) - (1.0 - labels) * np.log(1.0 - labelled)
+    assert negative_log_likelihood(logits, labels, share) == pytest.approx(by_formula.sum(), rel=1e-12)
+    for place in range(len(logits)):
+        step = 1e-5 * (np.arange(len(logits)) == place)
+        above, below = (negative_log_likelihood(logits + sign * step, labels, share) for sign in (1.0, -1.0))
+        assert _slopes(logits, labels, share)[0][place] == pytest.approx((above - below) / 2e-5, rel=1e-6)
+    assert all(np.isfinite(part).all() for part in _slopes(np.array([-1e4, 1e4]), np.ones(2), share))
+
+
+@pytest.mark.parametrize("rule", ["seen", "all", "reversed"])
+def test_probabilities_of_a_graph_with_most_facts_in_the_test_split_are_calibrated(rule: str) -> None:
+    """A total order of 60, split 10/10/80, and a scorer that knows every fact but for some noise."""
+    size = 60
+    rng = np.random.default_rng(0)
+    facts = rng.permutation([[i, 0, j] for i in range(size) for j in range(i)])
+    tenth = len(facts) // 10
+    graph = graph_of(facts[:tenth], facts[tenth : 2 * tenth], facts[2 * tenth :], entities=size, relations=1)
+    noise = rng.logistic(size=(size, size))
+
+    def scored(heads: np.ndarray, relation: int) -> Iterator[tuple[int, np.ndarray]]:
+        yield 0, (heads[:, None] - np.arange(size) - 0.5) / 4.0 + noise[heads] - 1.0
+
+    found = calibrate(graph, scored, kind="global", selection=rule, seed=0)
+    assert found is not None and found["test"]["after"]["ece"] < 0.05
+    calibration = Calibration.from_report(found, ("r0",), "report.json")
+    scores = np.array([(h - t - 0.5) / 4.0 + noise[h, t] - 1.0 for h, _, t in graph.test.tolist()])
+    assert calibration.probability(scores, 0).mean() > 0.8
 
 
 @given(st.lists(st.tuples(st.floats(-30, 30), st.booleans()), min_size=2, max_size=30))
@@ -162,6 +221,7 @@ def test_a_relation_has_its_own_temperature_where_it_has_labels_enough() -> None
         yield 0, (2.0 if relation == 0 else 1.0) * order
 
     found = calibrate(graph, scored, kind="relation", selection="reversed", seed=0)
+    assert found is not None
     own = found["relations"]
     assert set(own) == {"r0", "r1"} and own["r0"] == pytest.approx(
         {"temperature": 2 * own["r1"]["temperature"], "shift": 2 * own["r1"]["shift"]}, rel=1e-6
