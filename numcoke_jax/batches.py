@@ -10,7 +10,7 @@ from typing import Any
 import flax.struct
 import numpy as np
 
-from numcoke_jax.candidates import entities_per_step, own_tail_limit, step_entities
+from numcoke_jax.candidates import entities_per_step, own_negative_limit, own_tail_limit, step_entities
 from numcoke_jax.errors import UserError
 from numcoke_jax.graph import HEAD, RELATION, NumericGraph
 from numcoke_jax.reversed_facts import reversed_facts
@@ -116,7 +116,7 @@ class TrainBatches:
         self.num_queries = len(self.positives.queries)
         self.steps_per_epoch = count_steps(counts, batch_size, relations_per_step)
         self.entities_per_step = self.num_entities
-        self._tail_limit = 0
+        self._tail_limit, self._negative_limit = 0, own_negative_limit(candidates)
         if candidates:
             num_facts = len(self.positives.tails)
             self._tail_limit = own_tail_limit(candidates, batch_size, num_facts, self.num_queries)
@@ -166,10 +166,13 @@ class TrainBatches:
 
     def _entities(self, rows: np.ndarray, step: int) -> np.ndarray:
         """The entities of a step whose queries stand in these rows of `positives`."""
+        heads, relations = self.positives.queries[rows].T
         return step_entities(
-            self.positives.queries[rows, 0],
+            heads,
             self.positives.pairs(rows)[1],
+            self.negatives.pairs(self.negatives.rows(heads, relations))[1],
             tail_limit=self._tail_limit,
+            negative_limit=self._negative_limit,
             size=self.entities_per_step,
             num_entities=self.num_entities,
             seed=(self.seed, step, CANDIDATE_STREAM),

@@ -5,16 +5,19 @@ A step's entities are
 * the heads of its queries,
 * its own tails, the training tails of its queries; where they are more than `own_tail_limit`, that many of
   them, each as likely,
-* others, drawn uniformly without replacement from the rest of the graph: C, and as many more as there are
-  fewer heads and tails than places, so that every step has `entities_per_step` of them.
+* C others, and as many more as there are fewer heads and tails than places, so that every step has
+  `entities_per_step` of them: first its own known-false tails, those that are known to be false for one of
+  its queries, up to C / 2 of them, each as likely; then entities drawn uniformly without replacement from
+  the rest of the graph.
 
 They are shared by all queries of the step, and all of them are candidate tails of each query: known training
 tails are labelled true wherever they come from, so no known positive is ever a negative.
 
 Against the loss over all entities this one is biased, knowingly and without correcting weights.  Of the
 negatives of a query it sees the drawn ones with probability about C / N each, the heads and tails of the same
-step always; so a positive weighs about N / C times as much as there, and entities that are often heads or
-tails are negatives more often than others.  With C near N the bias goes to zero.
+step always, and known-false tails always where a step has at most C / 2 of them; so a positive weighs about
+N / C times as much as there, and entities that are often heads, tails or known to be false are negatives more
+often than others.  With C near N the bias goes to zero.
 """
 
 import numpy as np
@@ -42,11 +45,18 @@ def entities_per_step(candidates: int, batch_size: int, tail_limit: int, num_ent
     return wanted
 
 
+def own_negative_limit(candidates: int) -> int:
+    """Most places for a step's own known-false tails: half of C, so that as many come from everywhere."""
+    return candidates // 2
+
+
 def step_entities(
     heads: np.ndarray,
     tails: np.ndarray,
+    negatives: np.ndarray,
     *,
     tail_limit: int,
+    negative_limit: int,
     size: int,
     num_entities: int,
     seed: tuple[int, ...],
@@ -56,7 +66,9 @@ def step_entities(
     Args:
       heads: integer [k] of the real queries; repetitions count once.
       tails: integer [n] of the real queries; repetitions count once.
+      negatives: integer [m], tails known to be false for one of the queries; repetitions count once.
       tail_limit: places for tails that are no heads.
+      negative_limit: most places for `negatives` that are neither.
       size: E.
       num_entities: N.
       seed: the draws depend on it alone.
@@ -67,6 +79,10 @@ def step_entities(
     if len(tails) > tail_limit:
         tails = generator.choice(tails, tail_limit, replace=False, shuffle=False)
     needed = np.union1d(heads, tails)
+    negatives = np.setdiff1d(negatives, needed)
+    if len(negatives) > negative_limit:
+        negatives = generator.choice(negatives, negative_limit, replace=False, shuffle=False)
+    needed = np.union1d(needed, negatives)
     drawn = generator.choice(num_entities - len(needed), size - len(needed), replace=False, shuffle=False)
     # The number of an entity among the rest of the graph -> its id: past all needed ones that lie below.
     drawn = drawn + np.searchsorted(needed - np.arange(len(needed)), drawn, side="right")

@@ -43,13 +43,17 @@ def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def draws(draw: Any) -> dict[str, Any]:
     num_entities = draw(st.integers(4, 40))
     ids = st.lists(st.integers(0, num_entities - 1), min_size=1, max_size=num_entities)
-    heads, tails, limit = draw(ids), draw(ids), draw(st.integers(0, num_entities))
+    heads, tails, negatives = draw(ids), draw(ids), draw(ids)
+    limit, negative_limit = draw(st.integers(0, num_entities)), draw(st.integers(0, num_entities))
     needed = len(set(heads)) + min(limit, len(set(tails) - set(heads)))
-    size = draw(st.integers(needed, num_entities))
+    needed += min(negative_limit, len(set(negatives) - set(heads)))
+    size = draw(st.integers(min(needed, num_entities), num_entities))
     return {
         "heads": np.array(heads),
         "tails": np.array(tails),
+        "negatives": np.array(negatives),
         "tail_limit": limit,
+        "negative_limit": negative_limit,
         "size": size,
         "num_entities": num_entities,
         "seed": (draw(st.integers(0, 3)), 5),
@@ -65,24 +69,52 @@ def test_the_entities_are_distinct_and_hold_the_heads_and_the_tails_up_to_the_li
     other_tails = set(case["tails"].tolist()) - set(case["heads"].tolist())
     if len(other_tails) <= case["tail_limit"]:
         assert other_tails <= set(found.tolist())
+        known_false = set(case["negatives"].tolist()) - set(case["heads"].tolist()) - other_tails
+        kept = len(known_false & set(found.tolist()))
+        assert kept >= min(case["negative_limit"], len(known_false))
     np.testing.assert_array_equal(found, step_entities(**case))
 
 
-def test_others_are_as_likely_and_so_are_tails_beyond_the_limit() -> None:
+@pytest.mark.parametrize("kind", ["tails", "negatives"])
+def test_others_are_as_likely_and_so_are_tails_beyond_the_limit(kind: str) -> None:
     """4,000 steps with head 2, one of the tails 5 and 7, and 3 of the other 8 or 9 entities of 11.
 
     The tail that is not kept may still be drawn: 5 and 7 have 1/2 + 1/2 3/9 = 2/3, others 3/9; standard
-    deviations are at most 30, five of them either way.
+    deviations are at most 30, five of them either way.  The same with known-false tails for tails.
     """
     counts = np.zeros(11)
+    given = {"tails": np.array([2]), "negatives": np.array([2]), kind: np.array([5, 7, 2])}
     for step in range(4000):
-        tails = np.array([5, 7, 2])
-        found = step_entities(np.array([2, 2]), tails, tail_limit=1, size=5, num_entities=11, seed=(0, step))
+        found = step_entities(
+            np.array([2, 2]),
+            **given,
+            tail_limit=1,
+            negative_limit=1,
+            size=5,
+            num_entities=11,
+            seed=(0, step),
+        )
         counts[found] += 1
     expected = np.full(11, 4000 / 3)
     expected[2], expected[[5, 7]] = 4000, 8000 / 3
     assert counts[2] == 4000
     assert np.abs(counts - expected).max() < 150, counts
+
+
+@pytest.mark.parametrize(("candidates", "kept"), [(400, 160), (200, 100)])
+def test_a_step_has_the_known_false_tails_of_its_queries(candidates: int, kept: int) -> None:
+    """32 queries of 2,000 entities know 5 false tails each; at most half of the candidates are of them."""
+    entities = np.arange(2000)
+    facts, false = (np.stack([entities, 0 * entities, (entities + by) % 2000], axis=1) for by in (1, 2))
+    false = np.concatenate([(false + [0, 0, 400 * number]) % [2000, 1, 2000] for number in range(5)])
+    names = tuple(f"e{i:04}" for i in range(2000)), ("r",), ()
+    train, given, nothing = (rows.astype(np.int32) for rows in (facts, false, facts[:0]))
+    values = np.zeros((2000, 0))
+    whole = NumericGraph(Vocabulary(*names), train, nothing, nothing, given, values, values.astype(bool))
+    create = functools.partial(TrainBatches, whole, batch_size=32, relations_per_step=1, seed=0)
+    assert create().batch(0).negatives.sum() == 160
+    found = int(create(candidates=candidates).batch(0).negatives.sum())
+    assert kept <= found <= min(160, kept + 32)  # some are heads, tails or drawn all the same
 
 
 def test_places_for_tails_and_entities_by_hand() -> None:

@@ -115,6 +115,8 @@ def random_batch(sizes: Sizes, *, seed: int) -> Batch:
         entities = step_entities(
             heads.ravel(),
             tails.ravel(),
+            np.empty(0, np.int32),  # known-false tails do not change the work
+            negative_limit=0,
             tail_limit=own_tail_limit(sizes.candidates, sizes.queries, 1, 1),
             size=sizes.columns,
             num_entities=sizes.entities,
