@@ -21,7 +21,7 @@ from numcoke_jax.models.numeric_embedding import Literals
 from numcoke_jax.models.numeric_order import order_logits
 from numcoke_jax.models.score import EncodedEntities
 from numcoke_jax.placement import fetch, unpadded
-from numcoke_jax.predict import Predictor
+from numcoke_jax.predict import Predictor, mean_ranks
 from numcoke_jax.run import Run, literals_for
 from numcoke_jax.tail_index import TailIndex
 from numcoke_jax.trained import Trained
@@ -92,6 +92,14 @@ def filtered_rank(graph: NumericGraph, scores: np.ndarray, head: int, relation: 
     greater = np.sum(counted & (scores > scores[tail]))
     equal = np.sum(counted & (scores == scores[tail]))
     return float(1 + greater + equal / 2)
+
+
+def ranks_of(scores: np.ndarray) -> np.ndarray:
+    """Float64 [N], the rank of every entity by its score, the highest first; ties at their mean."""
+    order = np.argsort(-scores, kind="stable")
+    ranks = np.empty(len(scores))
+    ranks[order] = mean_ranks(scores[None, order])[0]
+    return ranks
 
 
 def _scores(predictor: Predictor, head: int, relation: int) -> np.ndarray:
@@ -210,7 +218,10 @@ def _comparison(trained: Trained, encoded: Any, head: int, relation: int, tail: 
 def _what_if(
     trained: Trained, before: np.ndarray, head: int, relation: int, tail: int, changes: Sequence[Change]
 ) -> dict[str, Any]:
-    """Score, probability and rank under other values, and the tails whose rank moves most."""
+    """Score, probability and rank under other values, and the tails whose rank moves most.
+
+    The ranks of `moved` are among all entities, known tails too: a known one may move as well.
+    """
     run, graph = trained.run, trained.run.graph
     changed = changed_graph(graph, head, tail, changes)
     literals = literals_for(run.config, run.scale, changed)
@@ -218,10 +229,10 @@ def _what_if(
     evaluator = Evaluator(run.programs.model, literals, changed, chunk=chunk, selection="all")
     after = _scores(Predictor(changed, evaluator, trained.params, trained.calibration), head, relation)
     names = graph.vocabulary.entities
-    ranks = [1 + len(row) - np.searchsorted(np.sort(row), row, side="right") for row in (before, after)]
+    ranks = [ranks_of(row) for row in (before, after)]
     by_move = np.argsort(-np.abs(ranks[1] - ranks[0]), kind="stable")[:MOST_MOVED]
     moved = [
-        {"tail": names[entity], "before": int(ranks[0][entity]), "after": int(ranks[1][entity])}
+        {"tail": names[entity], "before": float(ranks[0][entity]), "after": float(ranks[1][entity])}
         for entity in by_move
         if ranks[0][entity] != ranks[1][entity]
     ]

@@ -94,7 +94,7 @@ def _show_what_if(what_if: Mapping[str, Any], console: Console) -> None:
     console.note(_verdict(what_if))
     console.note("")
     if what_if["moved"]:
-        rows = [(row["tail"], str(row["before"]), str(row["after"])) for row in what_if["moved"]]
+        rows = [(row["tail"], f"{row['before']:g}", f"{row['after']:g}") for row in what_if["moved"]]
         console.table("Ranks that move most", "unfiltered", ("tail", ">before", ">after"), rows)
 
 

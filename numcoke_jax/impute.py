@@ -40,6 +40,7 @@ MOST_REFERENCES = 1000
 HIDDEN_SHARE = 0.2  # of the observed cells of a field, where no truth of missing ones is known
 LEAST_WEIGHT = 0.5  # of a field in a relation's learned weights, from which on the relation compares it
 CELL_COLUMNS = ("entity", "field", "low_rank", "rank", "high_rank", "of", "low_value", "high_value")
+ROUNDING = 1e-9  # of ranks
 TESTED_ON = ("masked", "hidden")
 STREAM = 6  # of the run's seed; 5 draws the entities of `eval.inductive`
 
@@ -197,10 +198,14 @@ def hidden_truth(graph: NumericGraph, fields: Sequence[int], seed: int) -> Truth
 
 
 def intervals(beliefs: Beliefs, factor: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Lowest and highest rank of each cell, int64 [c] each; the one next to the expected rank is between."""
-    nearest = np.round(beliefs.ranks)
-    low = np.minimum(np.ceil(beliefs.ranks - factor * beliefs.spreads), nearest)
-    high = np.maximum(np.floor(beliefs.ranks + factor * beliefs.spreads), nearest)
+    """Lowest and highest rank of each cell, int64 [c] each; the one next to the expected rank is between.
+
+    A rank at the very end counts as inside: the factor is one that some cell just needs, and (d / s) s may be
+    rounded below d.
+    """
+    nearest, reach = np.round(beliefs.ranks), factor * beliefs.spreads + ROUNDING
+    low = np.minimum(np.ceil(beliefs.ranks - reach), nearest)
+    high = np.maximum(np.floor(beliefs.ranks + reach), nearest)
     return np.maximum(low, 1).astype(int), np.minimum(high, len(beliefs.values) + 1).astype(int)
 
 

@@ -17,7 +17,7 @@ class LiteralScale:
 
     Attributes:
       values: the scale of `data.normalize`, of the attribute embeddings.
-      positions: quantiles, of the numeric order term.
+      positions: quantiles, of the numeric order term and the quantile encoding.
     """
 
     values: Normalizer

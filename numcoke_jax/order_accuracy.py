@@ -31,7 +31,7 @@ class PairOrders:
       model: float64 [n], 1 right, 0 wrong, 1/2 tied.
       rule: float64 [n], the rule "compare the raw values", which knows from training facts whether heads are
         the higher ones (`direction`; without any they are): 1/2 where a value is missing.
-      observed: int64 [n], how many of both values are observed.
+      observed: int64 [n], how many of both values are observed; -1 where the relation names no field.
       gap: float64 [n], difference of positions in [0, 1]; NaN unless both are observed.
     """
 
@@ -87,18 +87,23 @@ def pair_orders(
       encode_fn: relation id -> what `score_fn` needs of it.
       score_fn: (encoded, heads int32 [chunk]) -> scores [chunk, N].
       chunk: heads scored at once.
+
+    Raises:
+      FloatingPointError: a score is not finite; the message names the relation.
     """
     count = len(facts)
     orders = PairOrders(
         model=np.empty(count),
         rule=np.full(count, 0.5),
-        observed=np.zeros(count, int),
+        observed=np.full(count, -1),
         gap=np.full(count, np.nan),
     )
     for relation in np.unique(facts[:, RELATION]):
         rows = np.flatnonzero(facts[:, RELATION] == relation)
         heads, tails = facts[rows, HEAD], facts[rows, TAIL]
         forward, backward = _both_scores(encode_fn(int(relation)), score_fn, heads, tails, chunk)
+        if not (np.isfinite(forward).all() and np.isfinite(backward).all()):
+            raise FloatingPointError(f"non-finite scores for relation {relation}")
         orders.model[rows] = (forward > backward) + (forward == backward) / 2.0
         field = field_of_relation(graph, int(relation))
         if field is None:

@@ -139,6 +139,17 @@ def test_what_stands_in_padding_changes_neither_loss_nor_gradient(name: str) -> 
         jax.tree.map(close, call(parameters, junk, literals), call(parameters, batch, literals))
 
 
+@pytest.mark.parametrize("name", ORACLES)
+def test_a_number_stored_for_a_missing_value_reaches_neither_loss_nor_gradient(name: str) -> None:
+    with jax.enable_x64(True):
+        _, parameters = examples.model_and_parameters(config_of(name))
+        batch, literals = examples.batch(), examples.literals()
+        call = functools.partial(gradient_in_float64(name), key=jax.random.key(3))
+        stored = dataclasses.replace(literals, values=jnp.where(literals.observed, literals.values, jnp.nan))
+        same = np.testing.assert_array_equal
+        jax.tree.map(same, call(parameters, batch, stored), call(parameters, batch, literals))
+
+
 @functools.cache
 def compiled_gradient(name: str) -> Any:
     """(parameters, batch, literals, key=...) -> ((total, terms), gradients) in training."""

@@ -11,7 +11,7 @@ import pytest
 
 from numcoke_jax import use
 from numcoke_jax.api import Model
-from numcoke_jax.explain import Change, changed_graph, explain
+from numcoke_jax.explain import Change, changed_graph, explain, ranks_of
 from numcoke_jax.explain_view import figure
 from numcoke_jax.graph import HEAD, RELATION, TAIL
 from numcoke_jax.main import main
@@ -82,6 +82,10 @@ def test_a_what_if_is_the_score_of_the_changed_graph(trained: Trained, found: di
     )
     assert what_if["score"] != found["score"]
     assert all(row["before"] != row["after"] for row in what_if["moved"])
+
+
+def test_ranks_share_the_mean_of_their_places() -> None:
+    assert ranks_of(np.array([3.0, 1.0, 3.0, 5.0, 3.0])).tolist() == [3.0, 5.0, 3.0, 1.0, 3.0]
 
 
 @pytest.mark.parametrize(("norm", "order"), [(2, "penalty"), (1, "none")])

@@ -70,7 +70,7 @@ def test_intervals_are_nested_and_contain_the_truth_from_the_needed_factor_on(
     )
     truth = drawn.integers(-1, 7, cells) + drawn.choice([0.0, 0.5], cells)
     needed = needed_factor(beliefs, truth)
-    low, high = intervals(beliefs, needed * (1 + 1e-9) + 1e-9)
+    low, high = intervals(beliefs, needed)
     for cell in range(cells):
         possible = [
             1 + below + ties

@@ -48,6 +48,19 @@ def test_a_fact_is_right_when_it_scores_above_its_reverse_whatever_the_chunk(chu
     np.testing.assert_allclose(result.gap, [1 / 3, 1 / 3, 1.0, np.nan, 1 / 3])
 
 
+def test_a_score_that_is_not_finite_is_an_error_not_a_wrong_pair():
+    def score(encoded, heads):
+        return jnp.asarray(SCORES).at[1, 0].set(jnp.nan)[heads]
+
+    with pytest.raises(FloatingPointError, match="non-finite scores for relation 0"):
+        pair_orders(graph(), FACTS, POSITIONS, lambda r: None, score, 5)
+
+
+def test_of_a_relation_named_after_no_field_nothing_is_said_to_be_missing():
+    rows = {row["pairs"]: row["count"] for row in summary(orders(5, "older than"))}
+    assert rows["all pairs"] == 5 and rows["no value observed"] == 0
+
+
 def test_the_rule_turns_round_for_a_relation_whose_heads_are_the_lower():
     """The same facts the other way round, as `data.direction="<"` has them: (lighter, r, heavier)."""
     lighter = FACTS[:, ::-1]
@@ -81,7 +94,7 @@ def test_the_table_counts_pairs_by_what_is_observed_and_by_gap():
 
 def test_a_relation_that_names_no_field_has_no_gap():
     result = orders(5, relation="near")
-    assert np.isnan(result.gap).all() and not result.observed.any()
+    assert np.isnan(result.gap).all() and (result.observed == -1).all()
     np.testing.assert_array_equal(result.model, [1, 0, 1, 0.5, 1])
     assert field_of_relation(graph("near"), 0) is None
     assert field_of_relation(graph(), 0) == 0

@@ -30,7 +30,19 @@ TINY = 1e-12  # squared length under which a vector has no direction
 
 @dataclasses.dataclass(frozen=True)
 class ContrastiveSettings:
-    """The switches of `config.okcl`; `norm` (1 or 2) is the score's."""
+    """The switches of `config.okcl`.
+
+    Attributes:
+      k: positives and negatives that are kept, the nearest by `sampling`; >= 1.
+      temperature: tau, > 0.
+      sampling: one of `SAMPLINGS`, what the k are chosen by.
+      negatives: one of `NEGATIVES`, where they come from.
+      reduce: one of `REDUCTIONS`, how the k become one vector.
+      similarity: one of `SIMILARITIES`, of anchor and sample.
+      num_negative_mixes: negatives mixed with the head, each with its own coefficient; >= 1.
+      in_batch: whether the negative mixes of the other pairs are negatives too.
+      norm: 1 or 2, the score's, of the similarity "distance".
+    """
 
     k: int = 5
     temperature: float = 1.0

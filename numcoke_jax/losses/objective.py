@@ -31,7 +31,8 @@ class Objective:
 
     Attributes:
       label_smoothing: in [0, 1], of the binary cross-entropy's targets.
-      unknown_weight: in [0, 1], of entities that no training fact is about, in the binary cross-entropy.
+      unknown_weight: in [0, 1], of tails that are neither known to be true nor known to be false, in the
+        binary cross-entropy.
       contrastive: the contrastive term, or None.
       contrastive_weight: lambda.
     """

@@ -68,7 +68,8 @@ class AttributeNetwork(nn.Module):
             predicted = nn.sigmoid(nn.tanh(of_entities + field) @ output)
             return jnp.where(observed, jnp.square(predicted - values), 0.0).sum()
 
-        rows = (of_fields, literals.values.T.astype(entities.dtype), literals.observed.T)
+        known = jnp.where(literals.observed, literals.values, 0.0)  # a stored NaN must not reach a gradient
+        rows = (of_fields, known.T.astype(entities.dtype), literals.observed.T)
         zero = jnp.zeros((), entities.dtype)
         return lax.scan(lambda total, row: (total + of_field(row), None), zero, rows)[0]
 
