@@ -23,7 +23,7 @@ def binary_cross_entropy(
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """Weighted sum over `where` of -y log sigmoid(x) - (1 - y) log(1 - sigmoid(x)), and the sum of weights.
 
-    The sum is max(x, 0) - x y + log(1 + exp(-|x|)): finite for every finite logit, no sigmoid.
+    The sum is max(x, 0) - x y + log(1 + exp(-|x|)): finite for every finite logit, without a sigmoid.
     """
     # Not jnp.maximum: its slope of 1/2 at 0 and that of abs would add up to 0 there instead of 1/2.
     positive_part = jnp.where(logits >= 0.0, logits, 0.0)
@@ -38,7 +38,7 @@ def label_weights(
     """1 at tails that are known to be true or false, `unknown_weight` elsewhere.
 
     A training set that knows a tenth of the facts does not say that the other entities are false.  Weight 0
-    learns from what is known alone; between 0 and 1 an unknown entity is a little false, as in learning from
-    positive and unlabelled examples (Elkan and Noto, KDD 2008); 1 is the paper's loss.
+    learns only from what is known; between 0 and 1 an unknown entity counts as slightly false, as in learning
+    from positive and unlabelled examples (Elkan and Noto, KDD 2008); 1 is the paper's loss.
     """
     return jnp.where(labels | negatives, 1.0, unknown_weight).astype(jnp.float32)

@@ -1,13 +1,13 @@
 """Ordinal knowledge contrastive learning (paper, "Ordinal Knowledge Contrastive Learning").
 
     E+ = {e_att_i : i in P[h, r]},  E- = {e_att_j : j in N[h, r]}
-    e_mix+ = alpha sum_{Topk(E+)} e_att_p + (1 - alpha) e_att_h,   alpha ~ U[0, 1] a pair
-    e_mix- = beta  sum_{Topk(E-)} e_att_n + (1 - beta)  e_att_h,   beta  ~ U[0, 1] a pair and mix
+    e_mix+ = alpha sum_{Topk(E+)} e_att_p + (1 - alpha) e_att_h,   alpha ~ U[0, 1] per pair
+    e_mix- = beta  sum_{Topk(E-)} e_att_n + (1 - beta)  e_att_h,   beta  ~ U[0, 1] per pair and mix
     L_CL   = -mean_(h, r) log( exp(sim(p, u)/tau) / (exp(sim(p, u)/tau) + sum_v exp(sim(p, v)/tau)) )
 
 with p = e_att_h + e_r, u = e_mix+ and v the pair's own negative mixes.  Topk takes the k members of the
 set that are closest to e_att_h by cosine; a smaller set is taken whole.  A pair without a positive or
-without a negative adds nothing, to the sum or to the count.
+without a negative adds nothing to the sum or the count.
 """
 
 import dataclasses
@@ -68,8 +68,8 @@ def ordinal_contrastive_loss(
     Args:
       entities: e_att under each relation slot.
       relations: e_r.
-      batch: `labels` are P[h, r].  N[h, r] are its `negatives` but the head, where there are any and
-        `settings.negatives` is not "unlinked"; else every entity but the head and its training tails.
+      batch: `labels` are P[h, r].  N[h, r] are its `negatives` except the head, if there are any and
+        `settings.negatives` is not "unlinked"; else every entity except the head and its training tails.
       settings: see `ContrastiveSettings`.
       key: the step's key; the streams "alpha", "beta" and "sampling" are drawn from it.
     """
@@ -103,8 +103,8 @@ def top_k(
 ) -> tuple[Int[Array, " k"], Bool[Array, " k"]]:
     """Indices of the k members with the highest preference, and which of them exist.
 
-    Of equal preferences the lowest index wins.  With fewer than k members (or k > N) the surplus entries
-    are marked False, their index means nothing.
+    Ties go to the lowest index.  With fewer than k members (or k > N) the surplus entries are marked False,
+    and their index means nothing.
     """
     size = min(k, preferences.shape[0])
     values, indices = lax.top_k(jnp.where(members, preferences, -jnp.inf), size)
@@ -118,7 +118,7 @@ def reduced_top_k(
     members: Bool[Array, "S H N"],
     settings: ContrastiveSettings,
 ) -> tuple[Float[Array, "S H d"], Bool[Array, "S H"]]:
-    """Sum or mean of the top-k members' vectors a pair (0 for an empty set), and whether there is any."""
+    """Sum or mean of the top-k members' vectors per pair (0 for an empty set), and whether there are any."""
 
     def of_pair(table: Array, preference: Array, member: Array) -> tuple[Array, Array]:
         indices, exists = top_k(preference, member, settings.k)
@@ -162,14 +162,14 @@ def _preferences(
     if sampling == "random":
         return jax.random.uniform(key, (*anchors.shape[:2], entities.shape[1]))
     cosines = jnp.einsum("shd,snd->shn", _unit(anchors), _unit(entities))
-    return lax.stop_gradient(cosines)  # they only choose
+    return lax.stop_gradient(cosines)  # they only select
 
 
 def _negative_set(
     positives: Bool[Array, "S H N"], given: Bool[Array, "S H N"], heads: Int[Array, "S H"], source: str
 ) -> Bool[Array, "S H N"]:
-    # A strict order rules the head out as its own tail, but nothing is nearer to the head: it would be the
-    # first of every top-k, and its mix the head itself.
+    # A strict order rules out the head as its own tail, but nothing is nearer to the head: it would come
+    # first in every top-k, and its mix would be the head itself.
     others = jnp.arange(positives.shape[-1]) != heads[..., None]
     unlinked = ~positives & others
     if source == "unlinked":

@@ -140,7 +140,7 @@ CONTRASTIVE_TERMS: dict[str, Callable[[ConfigDict], ContrastiveTerm]] = {
     "numcoke": _ordinal_term,
     "rakge": _rakge_term,
     "simgcl": _view_term,
-    "mtkgnn": _value_term,  # not contrastive, but the second loss of that model all the same
+    "mtkgnn": _value_term,  # not contrastive, but still that model's second loss
 }
 
 

@@ -2,14 +2,14 @@
 
 Source: Kim et al., "Exploiting Relation-aware Attribute Representation Learning in Knowledge Graph Embedding
 for Numerical Reasoning", KDD 2023, in the form of its public code.  With P the training tails and N the given
-negatives of (h, r), u_t ~ U[0, 1] an entity and pair, and p_t the model's own prediction for (h, r, t):
+negatives of (h, r), u_t ~ U[0, 1] per entity and pair, and p_t the model's own prediction for (h, r, t):
 
     c+ = sum_{t in P} u_t e~_t / sum_{t in P} u_t,       c- = sum_{t in N} u_t p_t e~_t / sum_{t in N} u_t p_t
     m+ = alpha c+ + (1 - alpha) e~_h,                    m- = beta c- + (1 - beta) e~_h
-    L  = -mean_(h, r) log sigmoid(||e~_h + r - m-|| - ||e~_h + r - m+||),    alpha, beta ~ U[0, 1] a pair
+    L  = -mean_(h, r) log sigmoid(||e~_h + r - m-|| - ||e~_h + r - m+||),    alpha, beta ~ U[0, 1] per pair
 
-over the pairs that have given negatives.  e~ are the dropped vectors that the step's logits come from, the
-norm is the score's, and gradients flow through the predictions p_t too.
+over the pairs that have given negatives.  e~ are the vectors after dropout that the step's logits come from,
+the norm is the score's, and gradients flow through the predictions p_t too.
 """
 
 import jax
@@ -64,6 +64,6 @@ def rakge_contrastive_loss(
 def weighted_mean(
     vectors: Float[Array, "S N d"], weights: Float[Array, "S H N"], members: Bool[Array, "S H N"]
 ) -> Float[Array, "S H d"]:
-    """Mean of the members' vectors by weight; 0 where there is no member or no weight."""
+    """Weighted mean of the members' vectors; 0 if there is no member or no weight."""
     weights = jnp.where(members, weights, 0.0)
     return weights @ vectors / (weights.sum(-1, keepdims=True) + EPSILON)

@@ -2,7 +2,7 @@
 
     l_i = -log(exp(cos(e'_i, e''_i) / tau) / sum_j exp(cos(e'_i, e''_j) / tau))
 
-i runs over the heads of the step, each once for every query that it heads, j over all entities.
+i runs over the heads of the step, each once per query that it heads; j runs over all entities.
 """
 
 import jax
@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from numcoke_jax.batches import Batch
 
-TINY = 1e-12  # smallest squared norm that is told from 0
+TINY = 1e-12  # smallest squared norm that is distinguished from 0
 
 
 def view_contrastive_loss(

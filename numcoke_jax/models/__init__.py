@@ -1,4 +1,4 @@
-"""The models, by the name that `config.model.name` takes.  A new model is a file and a line here."""
+"""The models, by the name that `config.model.name` takes.  A new model needs a file and a line here."""
 
 from collections.abc import Callable
 

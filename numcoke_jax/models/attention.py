@@ -21,7 +21,7 @@ from numcoke_jax.ops import products
 
 LINEAR_OPERATORS = ("product", "difference", "concatenation")
 OPERATORS = (*LINEAR_OPERATORS, "mlp")
-NEGATIVE_SLOPE = 0.2  # of the LeakyReLU, as graph attention networks have it
+NEGATIVE_SLOPE = 0.2  # of the LeakyReLU, as in graph attention networks
 
 
 class PerceptualAttention(nn.Module):
@@ -33,8 +33,8 @@ class PerceptualAttention(nn.Module):
       use_query: False sets both weights to 0, the paper's ablation of knowledge-aware attention.
       operators: a non-empty subset of `OPERATORS`.
       hidden: width of the "mlp" operator's hidden layer.
-      products: operands of the products that sum over a vector's entries (`ops/products.py`).  In float32
-        stay those of single entries, and those over the Q parts of a value alone.
+      products: operands of the products that sum over a vector's entries (`ops/products.py`).  Products of
+        single entries, and those over the Q parts of a value alone, stay in float32.
     """
 
     heads: int
@@ -57,7 +57,7 @@ class PerceptualAttention(nn.Module):
         if "mlp" in self.operators:
             scores = scores + self.mlp_scores(query, coefficients, basis)
         weights = nn.softmax(nn.leaky_relu(scores, NEGATIVE_SLOPE), axis=-1)
-        self.sow("intermediates", "weights", weights)  # kept only by who asks for the collection: explain.py
+        self.sow("intermediates", "weights", weights)  # kept only if a caller asks for it: explain.py
         return self.aggregate(weights, coefficients, basis), weights
 
     def query(
@@ -103,7 +103,7 @@ class PerceptualAttention(nn.Module):
     def mlp_scores(
         self, query: Float[Array, "S N a"], coefficients: Float[Array, "N M Q"], basis: Float[Array, "M Q a"]
     ) -> Float[Array, "S N L M"]:
-        """w . relu(W_p p + W_o o + b), a field at a time: [S, N, hidden] is the largest tensor."""
+        """w . relu(W_p p + W_o o + b), one field at a time: [S, N, hidden] is the largest tensor."""
         einsum = functools.partial(products.einsum, self.products)
         dot_general = products.dot_general(self.products)
         of_query = nn.Dense(self.hidden, dot_general=dot_general, name="mlp_query")(query)
@@ -131,7 +131,7 @@ class PerceptualAttention(nn.Module):
         kernel = self.param("aggregation", matrices, (self.heads, size // self.heads, size))  # W_agg
         values = einsum("lba,mqa->lqmb", kernel, basis).reshape(self.heads, -1, size // self.heads)
         outputs = []
-        for head in range(self.heads):  # a plain matrix product each: batched ones move their operands around
+        for head in range(self.heads):  # one plain product per head: batched ones move their operands around
             shares = [weights[:, :, head] * coefficients[..., part] for part in range(parts)]
             outputs.append(einsum("snk,kb->snb", jnp.concatenate(shares, axis=-1), values[head]))
         return jnp.concatenate(outputs, axis=-1)

@@ -1,4 +1,4 @@
-"""AttH: heads rotated and reflected, both mixed by attention, moved in a ball of the relation's curvature.
+"""AttH: heads rotated and reflected, mixed by attention, then moved in a ball of the relation's curvature.
 
 Source: Chami et al., "Low-Dimensional Hyperbolic Knowledge Graph Embeddings", ACL 2020.
 
@@ -42,7 +42,7 @@ class RelationBalls:
 
 
 class AttH(nn.Module):
-    """Scores heads against the N tails in a ball a relation.
+    """Scores heads against the N tails, with one ball per relation.
 
     Attributes:
       sizes: N, R and M.
@@ -61,7 +61,7 @@ class AttH(nn.Module):
         self.reflection = self.param("reflection", angles, (relations, dim // 2))
         self.context = self.param("context", nn.initializers.xavier_normal(), (relations, dim))
         self.relation_shift = self.param("relation_shift", nn.initializers.normal(SPREAD), (relations, dim))
-        one = nn.initializers.constant(math.log(math.e - 1.0))  # softplus of it is 1
+        one = nn.initializers.constant(math.log(math.e - 1.0))  # its softplus is 1
         self.raw_curvature = self.param("raw_curvature", one, (relations,))
         zeros = nn.initializers.zeros_init()
         self.head_bias = self.param("head_bias", zeros, (self.sizes.entities,))
@@ -94,7 +94,7 @@ class AttH(nn.Module):
         self, encoded: RelationBalls, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
         """Logits [S, H, N]; rank these, never their sigmoid."""
-        del train  # dropout is the table's
+        del train  # dropout is applied in the entity table
         of_heads, curvature = encoded.entities[heads], encoded.curvature
         turned = jnp.stack(  # [2, S, H, d]
             [rotated(of_heads, encoded.rotation), reflected(of_heads, encoded.reflection)]
@@ -114,7 +114,7 @@ def rotated(rows: Float[Array, "S H d"], angles: Float[Array, "S b"]) -> Float[A
 
 
 def reflected(rows: Float[Array, "S H d"], angles: Float[Array, "S b"]) -> Float[Array, "S H d"]:
-    """Pairs of dimensions reflected at the line of half the angle."""
+    """Pairs of dimensions reflected across the line at half the angle."""
     x, y, cos, sin = _blocks(rows, angles)
     return jnp.stack([cos * x + sin * y, sin * x - cos * y], axis=-1).reshape(rows.shape)
 
@@ -125,7 +125,7 @@ def _blocks(rows: Float[Array, "S H d"], angles: Float[Array, "S b"]) -> tuple[A
 
 
 def from_config(config: ConfigDict, sizes: GraphSizes) -> AttH:
-    """The model of `model.{dim,attributes}` and `score.dropout`; no other key of a model has an effect."""
+    """The model of `model.{dim,attributes}` and `score.dropout`; other model keys have no effect."""
     return AttH(
         sizes=sizes,
         dim=config.model.dim,

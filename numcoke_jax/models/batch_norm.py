@@ -1,8 +1,8 @@
 """Batch normalisation whose running statistics travel with the parameters.
 
-Source: Ioffe and Szegedy, "Batch Normalization", ICML 2015.  In training rows are normalised by the mean and
-variance of the step's rows, in evaluation by running averages of these.  The averages are leaves of the
-parameters, without gradient; the step writes them after the optimiser's update (`with_statistics`).  So
+Source: Ioffe and Szegedy, "Batch Normalization", ICML 2015.  In training, rows are normalised by the mean and
+variance of the step's rows; in evaluation, by running averages of these.  The averages are parameter leaves
+without a gradient; the step writes them after the optimiser's update (`with_statistics`).  So
 checkpoints, ranking and everything else that handles parameters handles them too.
 """
 
@@ -33,7 +33,7 @@ class BatchNorm(nn.Module):
     def __call__(
         self, rows: Float[Array, "*shape c"], weights: Float[Array, "*queries"], *, train: bool
     ) -> Float[Array, "*shape c"]:
-        """`weights` belong to the leading axes of `rows`: how much a query counts in mean and variance."""
+        """`weights` belong to the leading axes of `rows`: how much each query counts in mean and variance."""
         channels = (rows.shape[-1],)
         scale = self.param("scale", nn.initializers.ones_init(), channels)
         bias = self.param("bias", nn.initializers.zeros_init(), channels)

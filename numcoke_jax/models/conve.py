@@ -6,10 +6,9 @@ Source: Dettmers et al., "Convolutional 2D Knowledge Graph Embeddings", AAAI 201
     q     = relu(W vec(relu(image * filters)) + c)  3 x 3 filters, no padding at the edges
     score = <q, e_t> + b_t
 
-As published, batch normalisation stands before the image is convolved, before the first relu and before
-the second; dropout on the image, on whole feature maps and on W's output.  The image's height a is the
-largest divisor of d up to its root: 10 x 20 for d = 200.  The paper's BCE with every entity as tail is
-this package's.
+As published, there is batch normalisation before the convolution and before each relu, and dropout on the
+image, on whole feature maps and on W's output.  The image's height a is the largest divisor of d up to its
+square root: 10 x 20 for d = 200.  The paper's BCE with every entity as tail is also this package's loss.
 """
 
 import math
@@ -28,7 +27,7 @@ FILTER_SIZE = 3
 
 
 def image_height(dim: int) -> int:
-    """The largest divisor of d that is at most its root."""
+    """The largest divisor of d that is at most its square root."""
     return next(height for height in range(math.isqrt(dim), 0, -1) if dim % height == 0)
 
 
@@ -61,7 +60,7 @@ class ConvE(nn.Module):
         self.hidden = nn.Dense(self.dim)
         self.image_norm, self.feature_norm, self.hidden_norm = BatchNorm(), BatchNorm(), BatchNorm()
         self.drop_image = nn.Dropout(self.input_dropout, rng_collection="dropout")
-        # Dropped as wholes: one draw a query and map, shared by the map's pixels (axes 2 and 3 of 5).
+        # Dropped whole: one draw per query and map, shared by the map's pixels (axes 2 and 3 of 5).
         self.drop_maps = nn.Dropout(self.feature_dropout, broadcast_dims=(2, 3), rng_collection="dropout")
         self.drop_hidden = nn.Dropout(self.hidden_dropout, rng_collection="dropout")
 
@@ -96,7 +95,7 @@ class ConvE(nn.Module):
 
 
 def from_config(config: ConfigDict, sizes: GraphSizes) -> ConvE:
-    """The model of `model.{dim,attributes}` and `query`; no other key of a model has an effect."""
+    """The model of `model.{dim,attributes}` and `query`; other model keys have no effect."""
     return ConvE(
         sizes=sizes,
         dim=config.model.dim,

@@ -1,11 +1,11 @@
-"""The vectors of all entities for models that know no literals, with the values concatenated or without.
+"""The vectors of all entities for models without literals, with or without the values concatenated.
 
 The paper gives models without attributes the numbers too: "we follow the original approach and concat the
-embeddings of entity and attributes" ("Baseline").  Read as
+embeddings of entity and attributes" ("Baseline").  It is read as
 
     e'_i = W [e_i; x_i] + b        x_i [M]: the values of entity i, 0 where missing
 
-before whatever the model does with an entity.
+applied before whatever the model does with an entity.
 """
 
 import math
@@ -58,8 +58,8 @@ class EntityTable(nn.Module):
       count: N.
       dim: d.
       attributes: one of `ATTRIBUTES`.
-      dropout: share of the entries dropped in training; one mask a step, as in `transe.py`.
-      spread: standard deviation of the initial embeddings; None: Xavier's.
+      dropout: share of the entries dropped in training; one mask per step, as in `transe.py`.
+      spread: standard deviation of the initial embeddings; None: Xavier initialisation.
     """
 
     count: int

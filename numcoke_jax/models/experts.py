@@ -4,8 +4,8 @@
     F_k = softmax_k((U(H_k) + psi_k) / rho(eps_r)),  psi_k ~ N(0, softplus(U'(H_k))^2),  rho = sigmoid
     e_i = sum_k F_k H_k
 
-H_k, U and U' do not depend on the relation, only the temperature eps_r does: the experts run once a step,
-not once a relation.  rho is at least `SMALLEST_TEMPERATURE`.  The noise is drawn in training only.
+H_k, U and U' do not depend on the relation, only the temperature eps_r does: the experts run once per step,
+not once per relation.  rho is at least `SMALLEST_TEMPERATURE`.  The noise is drawn in training only.
 """
 
 import flax.linen as nn
@@ -15,8 +15,8 @@ from jaxtyping import Array, Float, Int
 
 from numcoke_jax.ops import products
 
-# Below about -88 the sigmoid is 0 in float32, and 0 / 0 no number.  At this bound the gate has long chosen
-# one expert: logits 1e-4 apart have the odds exp(100).
+# Below about -88 the sigmoid is 0 in float32, and 0 / 0 is NaN.  At this bound the gate has long chosen one
+# expert: logits 1e-4 apart have odds of exp(100).
 SMALLEST_TEMPERATURE = 1e-6
 
 
@@ -27,8 +27,8 @@ class MixtureOfExperts(nn.Module):
       num_relations: R.
       count: K; with one expert the gate is 1 and what is left is a residual entity layer.
       hidden: width of each expert's hidden layer; 0 makes an expert linear.
-      noise: draw psi in training, from the stream "gating_noise"; one draw a (relation slot, entity,
-        expert) a step, shared by the slot's queries.
+      noise: draw psi in training, from the stream "gating_noise"; one draw per (relation slot, entity,
+        expert) and step, shared by the slot's queries.
       products: operands of the experts' products (`ops/products.py`).  The gate's stay in float32: the
         temperature magnifies whatever its logits are off by, and its weights have to sum to 1.
     """
@@ -45,7 +45,7 @@ class MixtureOfExperts(nn.Module):
         return self.mix(features, relations, self.draw_noise(len(relations), len(features), train=train))
 
     def draw_noise(self, slots: int, entities: int, *, train: bool) -> Float[Array, "S N K"] | None:
-        """psi before it is scaled, standard normal; None where there is none."""
+        """psi before it is scaled, standard normal; None if there is none."""
         if not (train and self.noise and self.count > 1):
             return None
         return jax.random.normal(self.make_rng("gating_noise"), (slots, entities, self.count))
@@ -57,10 +57,10 @@ class MixtureOfExperts(nn.Module):
         relations: Int[Array, " S"],
         noise: Float[Array, "S N K"] | None,
     ) -> Float[Array, "S N d"]:
-        """e_i of the entities with these features and this noise of `draw_noise`."""
+        """e_i of the entities with these features and this noise from `draw_noise`."""
         perspectives = self.perspectives(features)
         gate = self.gate(perspectives, relations, noise)
-        self.sow("intermediates", "gate", gate)  # kept only by who asks for the collection: explain.py
+        self.sow("intermediates", "gate", gate)  # kept only if a caller asks for it: explain.py
         return jnp.einsum("snk,nkd->snd", gate, perspectives)
 
     def perspectives(self, features: Float[Array, "N d"]) -> Float[Array, "N K d"]:
@@ -93,8 +93,8 @@ class MixtureOfExperts(nn.Module):
         if noise is not None:
             logits = logits + scale * noise
         rho = jnp.maximum(nn.sigmoid(temperature[relations]), SMALLEST_TEMPERATURE)
-        # The softmax of the gaps to the largest logit is that of the logits.  Divided first, large logits
-        # would meet their rounded maximum in a fused multiply-add, whose rest exp makes infinite.
+        # The softmax of the gaps to the largest logit is that of the logits.  If large logits were divided
+        # first, a fused multiply-add with their rounded maximum could leave a gap that exp makes infinite.
         gaps = logits - jax.lax.stop_gradient(logits.max(axis=-1, keepdims=True))
         return nn.softmax(_at_most_zero(gaps) / rho[:, None, None], axis=-1)
 
@@ -106,6 +106,6 @@ def _at_most_zero(gaps: Array) -> Array:
 
 @_at_most_zero.defjvp
 def _with_every_slope(gaps: tuple[Array], slopes: tuple[Array]) -> tuple[Array, Array]:
-    # Computed again for the backward pass, a largest logit can be a rounding error above its maximum.  Its
+    # Recomputed for the backward pass, the largest logit can exceed its own maximum by a rounding error.  Its
     # gap is 0 all the same, but its gradient would be lost, in some compilations and not in others.
     return _at_most_zero(*gaps), *slopes

@@ -1,4 +1,4 @@
-"""Entity embedding and attribute vector become e_att (paper, "Knowledge-aware Aggregation").
+"""Entity embedding and attribute vector are joined into e_att (paper, "Knowledge-aware Aggregation").
 
 The paper prints e_att = sigmoid(W_ge e + W_ga o) + b and says that it balances the two.  kind "gate" does
 that, as RAKGE and LiteralE do; kind "paper" is the printed line to the letter.

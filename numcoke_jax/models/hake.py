@@ -9,8 +9,8 @@ Source: Zhang et al., "Learning Hierarchy-Aware Knowledge Graph Embeddings for L
 
 The phases are the stored numbers times pi / range, range = (epsilon + 2) / d, the bound of the initial
 numbers. Trained with this package's BCE over all entities instead of sampled negatives weighted by their
-own scores. Dropout, which that code has none of, is of the entities' moduli alone: what it keeps it scales
-up, and three times an angle is another direction.
+own scores. Dropout, which that code does not have, acts on the entities' moduli alone: it scales up what it
+keeps, and three times an angle is another direction.
 """
 
 import math
@@ -27,7 +27,7 @@ from numcoke_jax.models.interface import GraphSizes
 from numcoke_jax.models.numeric_embedding import Literals
 from numcoke_jax.ops import pairwise
 
-PADDING = 2.0  # that code's addition to the margin in the bound of the initial numbers
+PADDING = 2.0  # what that code adds to the margin in the bound of the initial numbers
 
 
 @struct.dataclass
@@ -66,7 +66,7 @@ class HAKE(nn.Module):
         )
         self.relation_modulus = self.param("relation_modulus", nn.initializers.ones_init(), shape)
         self.relation_bias = self.param("relation_bias", nn.initializers.zeros_init(), shape)
-        half = nn.initializers.constant(0.5 * bound)  # that code's weight of phases
+        half = nn.initializers.constant(0.5 * bound)  # that code's weight of the phases
         self.phase_weight = self.param("phase_weight", half, ())
         self.modulus_weight = self.param("modulus_weight", nn.initializers.ones_init(), ())
         self.drop_modulus = nn.Dropout(self.dropout, rng_collection="dropout")
@@ -95,7 +95,7 @@ class HAKE(nn.Module):
 
     def score(self, encoded: PolarVectors, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
         """Logits [S, H, N]; rank these, never their sigmoid."""
-        del train  # dropout is the encoder's
+        del train  # dropout is applied in the encoder
         modulus = pairwise.l2_distance(
             encoded.modulus[heads] * encoded.factor[:, None],
             encoded.modulus[None] * encoded.tail_factor[:, None],
@@ -107,12 +107,12 @@ class HAKE(nn.Module):
 
 
 def initial_bound(margin: float, dim: int) -> float:
-    """The bound of the initial numbers in that code; pi radians are this much."""
+    """The bound of the initial numbers in that code; it stands for pi radians."""
     return (margin + PADDING) / dim
 
 
 def from_config(config: ConfigDict, sizes: GraphSizes) -> HAKE:
-    """The model of `model.{dim,attributes}` and `score.{margin,dropout}`; no other key has an effect."""
+    """The model of `model.{dim,attributes}` and `score.{margin,dropout}`; other model keys have no effect."""
     dim, margin = config.model.dim, config.score.margin
     return HAKE(
         sizes=sizes,
@@ -121,7 +121,7 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> HAKE:
             sizes.entities,
             2 * dim,
             attributes=config.model.attributes,
-            spread=initial_bound(margin, dim) / math.sqrt(3.0),  # of the uniform numbers of that code
+            spread=initial_bound(margin, dim) / math.sqrt(3.0),  # that of that code's uniform numbers
         ),
         margin=margin,
         dropout=config.score.dropout,

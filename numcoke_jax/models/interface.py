@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int
 from numcoke_jax.graph import NumericGraph
 from numcoke_jax.models.numeric_embedding import Literals
 
-# What the models call arrays with a row an entity: tables, and biases of hyperbolic models and ConvE.
+# The models' names for arrays with one row per entity: tables, and biases of hyperbolic models and ConvE.
 PER_ENTITY = ("entity_embedding", "embedding", "head_bias", "tail_bias")
 
 
@@ -39,16 +39,16 @@ class SharedVectors:
 class KnowledgeModel(Protocol):
     """A linen module with these methods; `MODELS` in `models/__init__.py` lists the known ones.
 
-    `encoded` is the model's own pytree: everything that scoring under S relations needs, computed once a
-    step in training and once a relation in evaluation.
+    `encoded` is the model's own pytree: everything that scoring under S relations needs, computed once per
+    step in training and once per relation in evaluation.
     """
 
     def init(self, *args: Any, **kwargs: Any) -> Any:
-        """Linen's: variables of the model."""
+        """Linen's `init`: the variables of the model."""
         ...
 
     def apply(self, *args: Any, **kwargs: Any) -> Any:
-        """Linen's: call a method with given variables."""
+        """Linen's `apply`: call a method with the given variables."""
         ...
 
     def __call__(
@@ -67,5 +67,5 @@ class KnowledgeModel(Protocol):
 
 
 def is_per_entity(path: Any) -> bool:
-    """Whether the array at `path` in a tree of parameters or an optimiser's state has a row an entity."""
+    """Whether the array at `path` in a tree of parameters or an optimiser's state has one row per entity."""
     return getattr(path[-1], "key", None) in PER_ENTITY

@@ -30,7 +30,7 @@ SMALLEST_WIDTH = 1e-3  # of a range of 1, the scale of min-max values
 
 @struct.dataclass
 class DifferenceExperts:
-    """What scoring under S relations needs of the values."""
+    """What scoring under S relations needs to know about the values."""
 
     values: Any  # float32 [N, M], 0 where missing
     observed: Any  # float32 [N, M], 1 or 0
@@ -94,7 +94,7 @@ class KBLN(nn.Module):
 
     def score(self, encoded: Experts, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
         """Logits [S, H, N]; rank these, never their sigmoid."""
-        del train  # dropout is the table's
+        del train  # dropout is applied in the entity table
         entities = encoded.latent.entities
         logits = (entities[heads] * encoded.latent.relations[:, None]) @ entities.T
         if encoded.numeric is None:
@@ -115,7 +115,7 @@ class KBLN(nn.Module):
 def difference_statistics(
     values: Float[Array, "N M"], observed: Bool[Array, "N M"], facts: Int[Array, "n 3"], relations: int
 ) -> tuple[Float[Array, "R M"], Float[Array, "R M"]]:
-    """Mean and standard deviation of head minus tail by relation and field, over the facts with both."""
+    """Mean and standard deviation of head minus tail by relation and field, over facts with both values."""
     head, relation, tail = facts[:, 0], facts[:, 1], facts[:, 2]
     known = (observed[head] & observed[tail]).astype(values.dtype)
     difference = (values[head] - values[tail]) * known
@@ -127,7 +127,7 @@ def difference_statistics(
 
 
 def from_config(config: ConfigDict, sizes: GraphSizes) -> KBLN:
-    """The model of `model.dim` and `score.dropout`; no other key of a model has an effect."""
+    """The model of `model.dim` and `score.dropout`; other model keys have no effect."""
     return KBLN(
         sizes=sizes,
         dim=config.model.dim,

@@ -1,8 +1,8 @@
 """LiteralE's gate on TransE: the entity's raw value row is gated into its embedding.
 
 Source: Kristiadi et al., "Incorporating Literals into Knowledge Graph Embeddings", ISWC 2019, with the
-translation score, as the public code of RAKGE (KDD 2023) compares with it: margin 9, L1, dropout 0.7, min-max
-values with missing cells as 0.
+translation score, in the form that the public code of RAKGE (KDD 2023) compares with: margin 9, L1, dropout
+0.7, min-max values with missing cells as 0.
 
     g     = sigmoid(W_ge e_i + W_gx x_i + b)            x_i [M]: the values of entity i
     e'_i  = (1 - g) e_i + g tanh(W [e_i; x_i] + c)
@@ -60,8 +60,8 @@ class LiteralE(nn.Module):
         return self.score(encoded, heads, train=train), encoded
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> EncodedEntities:
-        """The gated entity table, once a relation slot."""
-        del train  # dropout is the score's
+        """The gated entity table, once per relation slot."""
+        del train  # dropout is applied in the score
         entities = self.entity_embedding
         if self.sizes.fields:  # a graph without literals has nothing to gate in
             entities = self.gate(entities, self.encode_values(literals))
@@ -79,7 +79,7 @@ class LiteralE(nn.Module):
 
 
 def from_config(config: ConfigDict, sizes: GraphSizes) -> LiteralE:
-    """The model of `model.dim` and `score.{norm,margin,dropout}`; no other key of a model has an effect."""
+    """The model of `model.dim` and `score.{norm,margin,dropout}`; other model keys have no effect."""
     return LiteralE(
         sizes=sizes,
         dim=config.model.dim,

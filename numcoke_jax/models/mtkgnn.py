@@ -4,15 +4,15 @@ Source: Tay et al., "Multi-task Neural Network for Non-discrete Attribute Predic
 CIKM 2017.
 
     score = <w, tanh(W_h e_h + W_r r + W_t e_t + b)>
-    x_im  = sigmoid(<u, tanh(V [a_m; e_i])>)           a_m: a vector a field; V, u apart for heads and tails
+    x_im  = sigmoid(<u, tanh(V [a_m; e_i])>)           a_m: one vector per field; heads, tails have own V, u
     loss  = BCE + lambda (mean squared error of both networks over the observed values)
 
-The paper samples a value of the head and one of the tail a triple.  With all entities as candidates, both
-networks see every observed value once a step instead.  Values have to be on a scale from 0 to 1
-(`data.normalize` minmax or quantile) to be in the sigmoid's reach.
+The paper samples one value of the head and one of the tail per triple.  With all entities as candidates, both
+networks see every observed value once per step instead.  Values have to be on a scale from 0 to 1
+(`data.normalize` minmax or quantile) to be within the sigmoid's reach.
 
-Where all three parts of the hidden layer start near 0, tanh is a line and the score a sum of one number each
-of head, relation and tail: tails are then ranked alike under every query, for hundreds of epochs.  So
+If all three parts of the hidden layer start near 0, tanh is linear and the score is a sum of one number each
+for head, relation and tail: tails are then ranked alike under every query, for hundreds of epochs.  So
 relations start at the size at which tanh bends.
 """
 
@@ -36,7 +36,7 @@ ENTITY_SPREAD, RELATION_SPREAD = 0.1, 1.0  # standard deviations of the initial 
 
 @struct.dataclass
 class HiddenParts:
-    """What scoring under S relations needs, each argument's part of the hidden layer; the values' errors."""
+    """Each argument's part of the hidden layer, for scoring under S relations; the errors of the values."""
 
     heads: Any  # float32 [N, k], W_h e
     relations: Any  # float32 [S, k], W_r r + b
@@ -62,7 +62,7 @@ class AttributeNetwork(nn.Module):
         of_entities = nn.Dense(self.hidden, use_bias=False, name="from_entity")(entities)
         output = self.param("output", nn.initializers.normal(self.hidden**-0.5), (self.hidden,))
 
-        @jax.checkpoint  # one [N, hidden] array at a time, made again in the backward pass
+        @jax.checkpoint  # one [N, hidden] array at a time, recomputed in the backward pass
         def of_field(rows: tuple[Array, Array, Array]) -> Array:
             field, values, observed = rows
             predicted = nn.sigmoid(nn.tanh(of_entities + field) @ output)
@@ -119,7 +119,7 @@ class MTKGNN(nn.Module):
 
     def score(self, encoded: HiddenParts, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
         """Logits [S, H, N]; rank these, never their sigmoid."""
-        del train  # dropout is the table's
+        del train  # dropout is applied in the entity table
         of_queries = encoded.heads[heads] + encoded.relations[:, None]
         by_unit = (jnp.moveaxis(of_queries, -1, 0), encoded.tails.T, self.output)
 
@@ -138,7 +138,7 @@ class MTKGNN(nn.Module):
 
 
 def from_config(config: ConfigDict, sizes: GraphSizes) -> MTKGNN:
-    """The model of `model.dim` and `score.dropout`; `okcl.weight` weighs the values' error in the loss."""
+    """The model of `model.dim` and `score.dropout`; `okcl.weight` weights the values' error in the loss."""
     return MTKGNN(
         sizes=sizes,
         dim=config.model.dim,

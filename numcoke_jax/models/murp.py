@@ -5,8 +5,8 @@ Source: Balažević et al., "Multi-relational Poincaré Graph Embeddings", NeurI
     h_r   = exp_0(R_r log_0(h)),   t_r = t + r (Möbius)       R_r diagonal
     score = -d(h_r, t_r)^2 + b_h + b_t
 
-Points are stored as tangent vectors at the origin, log_0 of the paper's, so that Adam trains them; the
-paper uses Riemannian SGD on the points.  Attributes are concatenated there too.
+Points are stored as tangent vectors at the origin, log_0 of the paper's points, so that Adam trains them; the
+paper uses Riemannian SGD on the points.  Attributes are concatenated to the tangent vectors.
 """
 
 import functools
@@ -79,14 +79,14 @@ class MuRP(nn.Module):
 
     def score(self, encoded: MovedTails, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
         """Logits [S, H, N]; rank these, never their sigmoid."""
-        del train  # dropout is the table's
+        del train  # dropout is applied in the entity table
         of_heads = hyperbolic.exp_at_origin(encoded.stretch[:, None] * encoded.entities[heads])
         distances = hyperbolic.squared_distances(of_heads, encoded.tails)
         return self.head_bias[heads][..., None] + self.tail_bias - distances
 
 
 def from_config(config: ConfigDict, sizes: GraphSizes) -> MuRP:
-    """The model of `model.{dim,attributes}` and `score.dropout`; no other key of a model has an effect."""
+    """The model of `model.{dim,attributes}` and `score.dropout`; other model keys have no effect."""
     return MuRP(
         sizes=sizes,
         dim=config.model.dim,

@@ -2,8 +2,8 @@
 
 Source: Bai et al., "Knowledge Graph Reasoning over Entities and Numerical Values", KDD 2023, which
 encodes numbers by DICE (Sundararaman et al., "Methods for Numeracy-Preserving Word Embeddings", EMNLP
-2020) or by the sinusoids of Vaswani et al. (NeurIPS 2017).  That paper answers logical queries; compared
-here is its way to encode a value.
+2020) or by the sinusoids of Vaswani et al. (NeurIPS 2017).  That paper answers logical queries; only its way
+of encoding a value is used here.
 
     dice:        t = pi x, psi(x) = [cos t, sin t cos t, sin^2 t cos t, ..., sin^(d-2) t cos t, sin^(d-1) t]
     sinusoidal:  psi(x) = [sin(s x w_0), cos(s x w_0), sin(s x w_1), ...],  w_i = 10000^(-2 i / d), s = 1000
@@ -11,9 +11,9 @@ here is its way to encode a value.
     e'_i  = (1 - g) e_i + g tanh(W [e_i; n_i] + c),   g = sigmoid(W_ge e_i + W_gn n_i + b)
     score = epsilon - ||e'_h + r - e'_t||_p           dropout on e'_h and on e'_t
 
-psi is not learned and knows no fields: 51 kg and 51 years are the same number, which is what the paper of
-NumCoKE says of deterministic encodings.  The random rotation of DICE is absorbed by W and W_gn.  Gate and
-score are those of `literale.py`.
+psi is not learned and knows nothing of fields: 51 kg and 51 years are the same number, which is what the
+NumCoKE paper says of deterministic encodings.  The random rotation of DICE is absorbed by W and W_gn.  Gate
+and score are those of `literale.py`.
 """
 
 import functools

@@ -1,8 +1,8 @@
 """NumCoKE: mixture-of-experts knowledge-aware encoder, translation and order score.
 
 Source: "NumCoKE: Ordinal-Aware Numerical Reasoning over Knowledge Graphs with Mixture-of-Experts and
-Contrastive Learning", AAAI 2026.  Each part is a file of this folder; this one wires them together.  The loss
-it is trained with is in `losses/`.
+Contrastive Learning", AAAI 2026.  Each part has a file in this folder; this one wires them together.  The
+loss it is trained with is in `losses/`.
 """
 
 from typing import Any, NamedTuple
@@ -22,8 +22,9 @@ from numcoke_jax.models.numeric_order import NumericOrder, order_logits
 from numcoke_jax.models.score import EncodedEntities, TranslationOrderScore
 from numcoke_jax.ops.tiles import cut, join, tile_count
 
-# Rows (slot, entity) encoded at once.  Measured on 2 cores at S 4, N 64,000, d 200: in 0.6 of the time of one
-# tile, which leaves the caches.  An accelerator needs many rows to be busy: there tiles bound memory only.
+# Rows (slot, entity) encoded at once.  Measured on 2 cores at S 4, N 64,000, d 200: 0.6 of the time of a
+# single tile, which overflows the caches.  An accelerator needs many rows to be busy: there, tiles only
+# bound memory.
 ROWS_ON_CPU = 4096
 ROWS_ELSEWHERE = 2**17
 
@@ -34,7 +35,7 @@ def rows_at_once() -> int:
 
 
 class EntityRows(NamedTuple):
-    """What the encoder has of each entity."""
+    """What the encoder gets for each entity."""
 
     features: Any  # float32 [n, d], e~
     noise: Any  # float32 [S, n, K], of the gate, or None
@@ -54,8 +55,8 @@ class NumCoKE(nn.Module):
       numeric_order: the extension that compares values directly, or None.
       entity_dropout: share of entities whose embedding is replaced, for a training step, by one learned
         "unknown" vector, so that the rest of the model has to work from the attributes (an extension).
-      unseen: the last so many entities were not there in training: the unknown vector, where one was learned,
-        stands for them too.
+      unseen: number of entities, the last ones, that were not part of training: the unknown vector, if one
+        was learned, stands for them too.
     """
 
     sizes: GraphSizes
@@ -84,14 +85,14 @@ class NumCoKE(nn.Module):
         return self.score(encoded, heads, train=train), encoded
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> EncodedEntities:
-        """e_att of every entity under each relation, and what scoring needs beside it."""
+        """e_att of every entity under each relation, and what else scoring needs."""
         features, slots = self._features(train=train), len(relations)
         noise = self.experts.draw_noise(slots, len(features), train=train)
         # A graph without literals has no attributes to attend to or to fuse.
         coefficients, basis = self.numeric(literals) if self.sizes.fields else (None, None)
         rows = EntityRows(features, noise, coefficients)
         count = tile_count(len(features), -(-slots * len(features) // rows_at_once()))
-        # Who reads intermediates wants all entities in one array.
+        # Readers of intermediates want all entities in one array.
         if count == 1 or self.is_initializing() or self.is_mutable_collection("intermediates"):
             entities, projected = self._encode_rows(rows, basis, relations)
         else:
@@ -110,7 +111,7 @@ class NumCoKE(nn.Module):
     def _encode_rows(
         self, rows: "EntityRows", basis: Float[Array, "M Q a"] | None, relations: Int[Array, " S"]
     ) -> tuple[Float[Array, "S n d"], Float[Array, "S n d"] | None]:
-        """e_att and W_r e_att of some entities: each needs its own row alone."""
+        """e_att and W_r e_att of some entities: each needs only its own row."""
         entities = self.experts.mix(rows.features, relations, rows.noise)
         if rows.coefficients is not None and basis is not None:
             vectors = self.relation_embedding[relations]
@@ -125,7 +126,7 @@ class NumCoKE(nn.Module):
         relations: Int[Array, " S"],
         count: int,
     ) -> tuple[Float[Array, "S N d"], Float[Array, "S N d"] | None]:
-        """`_encode_rows` of all entities; the backward pass computes what is inside a tile again."""
+        """`_encode_rows` of all entities; the backward pass recomputes what is inside a tile."""
         model, variables = self.unbind()
 
         @jax.checkpoint

@@ -1,6 +1,6 @@
 """The attribute vector o_im of entity i and field m (paper, "Numeric Value Embedding").
 
-The paper prints o_i^m = (W_x^m + w_m X_im) * v_m, a matrix plus a vector.  Read here, as in RAKGE, as
+The paper prints o_i^m = (W_x^m + w_m X_im) * v_m, a matrix plus a vector.  It is read here, as in RAKGE, as
 
     o_im = W_x^m v_m + bias_m + X_im (w_m * v_m)     where the value is observed
     o_im = u_m                                       where it is missing (u_m learned)
@@ -13,7 +13,7 @@ vector phi(X_im) of P parts, each with a weight vector of its own, sum_p phi_p(X
                curve over B bins of equally many values, linear inside a bin ("piecewise linear encoding",
                Gorishniy, Rubachev, Babenko, "On Embeddings for Numerical Features in Tabular Deep
                Learning", NeurIPS 2022; here the quantile takes the value's place inside a bin too)
-    periodic   phi = (sin 2 pi f_mp X_im, cos 2 pi f_mp X_im)      f learned a field, P = 2 F (the same paper)
+    periodic   phi = (sin 2 pi f_mp X_im, cos 2 pi f_mp X_im)      f learned per field, P = 2 F (same paper)
 
 o stays linear in phi, so it is never built as an [N, M, a] tensor: with the coefficients
 c_im = [observed, observed * phi(X_im), 1 - observed] and the basis T_m = [W_x^m v_m + bias_m, w_mp * v_m,
@@ -38,14 +38,14 @@ class Literals:
     # Arrays, or what JAX puts in their place when it describes a compiled function.
     values: Any  # float32 [N, M] on the scale of `data.normalize`; 0 where missing
     observed: Any  # bool [N, M]
-    positions: Any = None  # float32 [N, M] quantiles in [0, 1], or None; for what compares or bins values
+    positions: Any = None  # float32 [N, M] quantiles in [0, 1], or None; for parts that compare or bin values
     facts: Any = None  # int32 [n, 3], training facts as (head, relation, tail), or None
 
 
 def attribute_vectors(
     coefficients: Float[Array, "N M Q"], basis: Float[Array, "M Q a"]
 ) -> Float[Array, "N M a"]:
-    """o_im itself; for inspection and tests, the model works on the two factors."""
+    """o_im itself, for inspection and tests: the model works on the two factors."""
     return jnp.einsum("nmq,mqa->nma", coefficients, basis)
 
 
@@ -66,13 +66,13 @@ class NumericValueEmbedding(nn.Module):
     Attributes:
       num_fields: M.
       attribute_dim: a.
-      share_transform: one W_x and bias for all fields, as RAKGE has it, instead of one a field.
-      missing: "embedding" gives missing cells a learned vector a field; "zero" embeds them as phi = 0, of
-        the linear encoding the value 0.
+      share_transform: one W_x and bias for all fields, as in RAKGE, instead of one per field.
+      missing: "embedding" gives missing cells one learned vector per field; "zero" embeds them as phi = 0,
+        which in the linear encoding is the value 0.
       encoding: one of `ENCODINGS`.
       bins: B, of the quantile encoding.
       frequencies: F, of the periodic encoding.
-      frequency_scale: standard deviation of the f at the start, in periods a unit of the scaled value.
+      frequency_scale: standard deviation of the initial f, in periods per unit of the scaled value.
     """
 
     num_fields: int
@@ -109,12 +109,12 @@ class NumericValueEmbedding(nn.Module):
         return periodic_parts(known, self.param("frequency", start, (self.num_fields, self.frequencies)))
 
     def basis(self, num_parts: int) -> Float[Array, "M Q a"]:
-        """T: what a cell gets for being observed, for each part of its value, for being missing."""
+        """T: what a cell gets for being observed, for each part of its value, and for being missing."""
         fields, size = self.num_fields, self.attribute_dim
         vectors = nn.initializers.xavier_normal()
         matrices = nn.initializers.xavier_normal(batch_axis=(0,))
         field = self.param("field_embedding", vectors, (fields, size))  # v_m
-        # Xavier's for the matrix of M fields and a entries, whatever the number of parts.
+        # Xavier initialisation of a matrix [M, a], whatever the number of parts.
         parts_start = nn.initializers.xavier_normal(in_axis=0, out_axis=2, batch_axis=(1,))
         slope = self.param("value_weight", parts_start, (fields, num_parts, size))  # w_mp
         if self.share_transform:

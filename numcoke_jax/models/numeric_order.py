@@ -11,9 +11,9 @@ k_ri in (0, 1] is the certainty of a position: 1 where the compared fields are o
 it where they are missing, so that a guessed value decides less than a known one.
 
 s_r and softplus(b_r) are positive: the term rewards a head that stands above its tail on the relation's
-scale.  A relation whose heads have the lower values ("is lighter than") turns the scale round by a negative
-a_rm.  All a_rm are 0 at the start, so that neither direction and no field is preferred; as the 2 M choices
-share a sum of 1 the fields compete, and R x M numbers name the field that each relation compares.
+scale.  A relation whose heads have the lower values ("is lighter than") reverses the scale with a negative
+a_rm.  All a_rm are 0 at the start, so that no direction and no field is preferred; as the 2 M choices sum to
+1, the fields compete, and R x M numbers name the field that each relation compares.
 """
 
 import functools
@@ -29,7 +29,7 @@ from numcoke_jax.models.numeric_embedding import Literals
 
 UP, DOWN = 0, 1  # index of a direction in w_r
 INITIAL_SLOPE = 10.0  # of the tanh: positions 1/10 apart are told apart at the start
-LARGEST_LOG_SLOPE = 30.0  # an infinite slope times equal positions would be no number; this one is a step
+LARGEST_LOG_SLOPE = 30.0  # an infinite slope times equal positions would be NaN; this one is a step
 # TPUs and tensor cores would round positions to 8 or 11 binary digits: close values would become ties.
 PRECISION = lax.Precision.HIGHEST
 
@@ -69,7 +69,7 @@ class NumericOrder(nn.Module):
         positions = jnp.where(literals.observed, literals.positions, missing_position)
         log_slope = self.param("log_slope", nn.initializers.constant(jnp.log(INITIAL_SLOPE)), per_relation)
         weight = self.param("weight", nn.initializers.ones_init(), per_relation)
-        # Its sigmoid: a missing value has half the certainty of an observed one at the start.
+        # After the sigmoid, a missing value starts with half the certainty of an observed one.
         missing_certainty = self.param("missing_certainty", nn.initializers.zeros_init(), per_relation)
         choices = self.field_choices(fields)[relations]
         average = functools.partial(jnp.einsum, "sm,nm->sn", precision=PRECISION)
@@ -83,7 +83,7 @@ class NumericOrder(nn.Module):
         )
 
     def field_choices(self, num_fields: int) -> Float[Array, "R 2 M"]:
-        """p^up and p^down: the share of each field, each way, in what a relation compares; they sum to 1."""
+        """p^up and p^down: the share of each field, in each direction, in what a relation compares; sum 1."""
         shape = (self.num_relations, 2, num_fields)
         weights = self.param("field_weight", nn.initializers.zeros_init(), shape)
         return field_choices(weights, self.sharpness)

@@ -15,8 +15,8 @@ dropped.  A missing value is x = 0.  Public settings: d = a = 200, 5 heads, L1, 
 0.7, contrastive weight 0.25, min-max values, Adam 1e-3, batch 256.
 
 The query depends on the relation only and o is affine in x, o_im = T_m0 + x_im T_m1.  So attention scores are
-affine in x too, and neither [S, N, M, a] nor a query an entity exists.  A bias on the keys adds the same
-number to every field's score and cancels in the softmax: it is left out.
+affine in x too, and neither an [S, N, M, a] tensor nor a query per entity exists.  A bias on the keys adds
+the same number to every field's score and cancels in the softmax: it is left out.
 """
 
 import functools
@@ -40,7 +40,7 @@ from numcoke_jax.ops import pairwise
 
 @struct.dataclass
 class DroppedVectors:
-    """What the translation term saw of the heads and of all tails; the contrastive loss takes the same."""
+    """What the translation term saw of the heads and of all tails; the contrastive loss uses the same."""
 
     heads: Any  # float32 [S, H, d], e~_h
     tails: Any  # float32 [S, N, d], e~_t
@@ -48,7 +48,7 @@ class DroppedVectors:
 
 @struct.dataclass
 class RelationAwareEntities:
-    """What scoring under S relations needs; made once a step, or once a relation in evaluation."""
+    """What scoring under S relations needs; made once per step, or once per relation in evaluation."""
 
     entities: Any  # float32 [S, N, d], e
     relations: Any  # float32 [S, d], r
@@ -57,7 +57,7 @@ class RelationAwareEntities:
 
 
 def symmetric_uniform(fan_in: int) -> Callable[..., Array]:
-    """U(-1/sqrt(fan_in), 1/sqrt(fan_in)): how the public code's linear layers and their biases start."""
+    """U(-1/sqrt(fan_in), 1/sqrt(fan_in)): how the public code initialises linear layers and their biases."""
     bound = 1.0 / math.sqrt(fan_in)
     return functools.partial(jax.random.uniform, minval=-bound, maxval=bound)
 
@@ -71,7 +71,7 @@ class SharedValueEmbedding(nn.Module):
     @nn.compact
     def __call__(self) -> Float[Array, "M 2 a"]:
         size = self.attribute_dim
-        of_value = symmetric_uniform(fan_in=1)  # the layer from the value, one number, to a
+        of_value = symmetric_uniform(fan_in=1)  # of the layer from the value, one number, to a numbers
         field = self.param("field_embedding", nn.initializers.xavier_normal(), (self.num_fields, size))  # v_m
         slope = self.param("value_weight", of_value, (size,))  # w
         intercept = self.param("value_bias", of_value, (size,))  # w_0
@@ -97,7 +97,7 @@ class RelationAwareAttention(nn.Module):
         per_head = (self.heads, size // self.heads)
         linear = symmetric_uniform(fan_in=relations.shape[-1])
         relation_projection = nn.Dense(size, kernel_init=linear, bias_init=linear, name="relation_projection")
-        # Xavier's bound for the three projections as the one [3 a, a] matrix that they are in that code.
+        # Xavier's bound for the three projections as a single [3 a, a] matrix, as in that code.
         projection = nn.initializers.variance_scaling(0.5, "fan_in", "uniform")
         query = nn.Dense(size, kernel_init=projection, name="query")(nn.tanh(relation_projection(relations)))
         keys = nn.Dense(size, use_bias=False, kernel_init=projection, name="key")(basis)
@@ -112,7 +112,7 @@ class RelationAwareAttention(nn.Module):
         mixed = jnp.einsum("snlm,mlb->snlb", weights, contents[:, 0])
         mixed += jnp.einsum("snlm,mlb->snlb", weights * values[:, None], contents[:, 1])
         attributes = mixed.reshape(*mixed.shape[:2], size)
-        # The weights sum to 1, so every field's value bias together is one bias of the mix.
+        # The weights sum to 1, so the value biases of all fields amount to one bias of the mix.
         attributes += self.param("value_bias", nn.initializers.zeros_init(), (size,))
         output = nn.Dense(size, kernel_init=symmetric_uniform(fan_in=size), name="output")
         return output(attributes), weights
@@ -122,7 +122,7 @@ class RAKGE(nn.Module):
     """Encodes all N entities under S relations once, then scores heads against that table.
 
     In training the tails' dropout mask of a slot is shared by the slot's queries; the public code draws
-    one a query.
+    one per query.
 
     Attributes:
       sizes: N, R and M.
@@ -148,7 +148,7 @@ class RAKGE(nn.Module):
         vectors = nn.initializers.xavier_normal()
         self.entity_embedding = self.param("entity_embedding", vectors, (self.sizes.entities, self.dim))
         self.relation_embedding = self.param("relation_embedding", vectors, (self.sizes.relations, self.dim))
-        # Xavier over the whole [R, d, d] array, as that code has it: an order term of about 0 at the start.
+        # Xavier over the whole [R, d, d] array, as in that code: an order term of about 0 at the start.
         matrices = nn.initializers.variance_scaling(1.0, "fan_avg", "normal", in_axis=1, out_axis=0)
         shape = (self.sizes.relations, self.dim, self.dim)
         self.order_projection = self.param("order_projection", matrices, shape)  # W_r
@@ -167,7 +167,7 @@ class RAKGE(nn.Module):
         self, relations: Int[Array, " S"], literals: Literals, *, train: bool
     ) -> RelationAwareEntities:
         """e of every entity under each relation, and e W_r."""
-        del train  # dropout is the score's
+        del train  # dropout is applied in the score
         relation_vectors = self.relation_embedding[relations]
         shape = (relations.shape[0], self.sizes.entities, self.dim)
         entities = jnp.broadcast_to(self.entity_embedding, shape)
@@ -187,7 +187,7 @@ class RAKGE(nn.Module):
     def drop(
         self, encoded: RelationAwareEntities, heads: Int[Array, "S H"], *, train: bool
     ) -> DroppedVectors:
-        """The vectors e~ of these heads and of all tails; outside of training they are e."""
+        """The vectors e~ of these heads and of all tails; outside training they are e."""
         of_heads = rows_of_heads(encoded.entities, heads)
         return DroppedVectors(
             heads=self.head_dropout(of_heads, deterministic=not train),
@@ -209,7 +209,7 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> RAKGE:
     """The model that `config` describes for a graph of the given sizes.
 
     Its keys are `model.{dim,attribute_dim}`, `attention.heads`, `score.{norm,margin,order_weight,dropout}`
-    and, in the loss, `okcl.weight`; no other key of a model has an effect.
+    and, in the loss, `okcl.weight`; other model keys have no effect.
     """
     return RAKGE(
         sizes=sizes,

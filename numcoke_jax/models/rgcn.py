@@ -7,12 +7,12 @@ Source: Schlichtkrull et al., "Modeling Relational Data with Graph Convolutional
     score = <h_h * r, h_t>
 
 r runs over the R relations and their R inverses; h^0 is the entity table.  As published, facts are
-dropped in training before the neighbourhoods are counted, so that a fact is not always read off itself;
+dropped in training before the neighbourhoods are counted, so that a fact cannot always be read off itself;
 self-loops are kept here.  Trained with BCE over all entities instead of sampled negatives.
 
-Messages are summed before they are multiplied by a basis, so that no matrix a fact exists.  Where the bases'
-[N, N] links are fewer numbers than the [2 n, d] messages, as in a small graph of many facts, the sums are
-matrix products; elsewhere one array of messages a basis is made and added up row by row.
+Messages are summed before they are multiplied by a basis, so that there is no matrix per fact.  Where the
+bases' [N, N] links hold fewer numbers than the [2 n, d] messages, as in a small graph with many facts, the
+sums are matrix products; elsewhere one array of messages per basis is made and added up row by row.
 """
 
 from typing import Any
@@ -80,7 +80,7 @@ class RelationalConvolution(nn.Module):
 def received_by_messages(
     vectors: Float[Array, "N d"], messages: Messages, weights: Float[Array, "messages B"]
 ) -> Float[Array, "B N d"]:
-    """What each entity receives a basis, before the basis: every message made, then added to its target."""
+    """What each entity receives per basis, before multiplying by it: messages added to their targets."""
     sent, count = vectors[messages.source], vectors.shape[0]
     return jnp.stack(
         [jax.ops.segment_sum(weight[:, None] * sent, messages.target, count) for weight in weights.T]
@@ -90,7 +90,7 @@ def received_by_messages(
 def received_by_links(
     vectors: Float[Array, "N d"], messages: Messages, weights: Float[Array, "messages B"]
 ) -> Float[Array, "B N d"]:
-    """The same by [N, N] matrices: on the CPU adding up rows takes some twenty times as long."""
+    """The same by [N, N] matrices: on the CPU, adding up rows takes about twenty times as long."""
     count = vectors.shape[0]
     pairs = messages.target * count + messages.source
     links = jax.ops.segment_sum(weights, pairs, count * count).reshape(count, count, -1)
@@ -152,7 +152,7 @@ class RGCN(nn.Module):
         self, encoded: SharedVectors, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
         """Logits [S, H, N]; rank these, never their sigmoid."""
-        del train  # dropout is the encoder's
+        del train  # dropout is applied in the encoder
         return (encoded.entities[heads] * encoded.relations[:, None]) @ encoded.entities.T
 
 

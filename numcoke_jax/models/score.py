@@ -22,7 +22,7 @@ ORDERS = ("reward", "penalty", "none")
 
 @struct.dataclass
 class EncodedEntities:
-    """What scoring under S relations needs; made once a step, or once a relation in evaluation."""
+    """What scoring under S relations needs; made once per step, or once per relation in evaluation."""
 
     entities: Any  # float32 [S, N, d], e_att
     relations: Any  # float32 [S, d], r

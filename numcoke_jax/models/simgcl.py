@@ -4,7 +4,7 @@ Source: Yu et al., "Are Graph Augmentations Necessary? Simple Graph Contrastive 
 Recommendation", SIGIR 2022, on LightGCN.  Users and items are the entities here, linked where a training
 fact links them; relations enter by the translation score, since recommendation has none.
 
-    E^l   = D^(-1/2) A D^(-1/2) E^(l-1) + noise          E^0: the entity table; A counts the facts of i and j
+    E^l   = D^(-1/2) A D^(-1/2) E^(l-1) + noise          E^0: the entity table; A_ij counts facts of i and j
     e     = mean of E^1 .. E^L                           no noise in the vectors that are scored
     noise = epsilon u * sign(E^l), u uniform in [0, 1]^d scaled to length 1
     score = margin - ||e_h + r - e_t||_p
@@ -82,7 +82,7 @@ class SimGCL(nn.Module):
 
     def score(self, encoded: Views, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
         """Logits [S, H, N]; rank these, never their sigmoid."""
-        del train  # dropout is the table's
+        del train  # dropout is applied in the entity table
         distance = pairwise.l1_distance if self.norm == 1 else pairwise.l2_distance
         entities = encoded.scored.entities
         moved = entities[heads] + encoded.scored.relations[:, None]
@@ -118,7 +118,7 @@ def propagate(entities: Float[Array, "N d"], facts: Int[Array, "n 3"]) -> Float[
 def from_config(config: ConfigDict, sizes: GraphSizes) -> SimGCL:
     """The model of `model.{dim,attributes}`, `graph.{layers,noise}` and `score.{norm,margin,dropout}`.
 
-    Its loss has `okcl.{weight,temperature}`.
+    `okcl.{weight,temperature}` set its loss.
     """
     return SimGCL(
         sizes=sizes,

@@ -1,14 +1,14 @@
 """TransE in 1-vs-all form; without numbers it is the baseline that shows what the facts alone give.
 
 Source: Bordes et al., "Translating Embeddings for Modeling Multi-relational Data", NeurIPS 2013, in the form
-in which the public code of RAKGE (KDD 2023) compares with it: margin 9, L1, embeddings d, dropout 0.7 on the
-entity table, binary cross-entropy over all entities instead of sampled negatives.
+that the public code of RAKGE (KDD 2023) compares with: margin 9, L1, embeddings d, dropout 0.7 on the entity
+table, binary cross-entropy over all entities instead of sampled negatives.
 
-    e~_i  = dropout(e_i)                     one mask a step: an entity is the same vector as head and tail
+    e~_i  = dropout(e_i)                     one mask per step: an entity is the same vector as head and tail
     score = epsilon - ||e~_h + r - e~_t||_p  p = 1 or 2
 
-That code also subtracts one learned vector from every entity before the dropout.  Such differences are a
-table no less free than the one here, and undropped the vector cancels in e_h + r - e_t: it is left out.
+That code also subtracts one learned vector from every entity before the dropout.  These differences are just
+as free a table as the one here, and without dropout the vector cancels in e_h + r - e_t: it is left out.
 
 With `model.attributes` "concat" the values are joined to e_i first (`entity_table.py`).
 """
@@ -51,7 +51,7 @@ class TransE(nn.Module):
         return self.score(encoded, heads, train=train), encoded
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> EncodedEntities:
-        """The entity table, dropped in training, once a relation slot."""
+        """The entity table, with dropout in training, once per relation slot."""
         entities = self.entities(literals, train=train)
         return EncodedEntities(
             entities=jnp.broadcast_to(entities, (relations.shape[0], *entities.shape)),

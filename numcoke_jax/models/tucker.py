@@ -5,8 +5,8 @@ Source: Balažević et al., "TuckER: Tensor Factorization for Knowledge Graph Co
     score = W x_1 r x_2 e_h x_3 e_t = sum_kij W_kij r_k e_hi e_tj         W [d_r, d, d], here d_r = d
 
 As published: batch normalisation and dropout on e_h and on the query vector e_h (W x_1 r), dropout on the
-matrix W x_1 r, whose mask a slot's queries share here.  The paper's BCE with every entity as tail is this
-package's.
+matrix W x_1 r, whose mask a slot's queries share here.  The paper's BCE with every entity as tail is also
+this package's loss.
 """
 
 import functools
@@ -34,7 +34,7 @@ class RelationMatrices:
 
 
 class TuckER(nn.Module):
-    """Query vectors by a bilinear map a relation, scored by inner products.
+    """Query vectors by one bilinear map per relation, scored by inner products.
 
     Attributes:
       sizes: N, R and M.
@@ -71,7 +71,7 @@ class TuckER(nn.Module):
         return self.score(encoded, heads, train=train), encoded
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> RelationMatrices:
-        """The entity table and a matrix a relation."""
+        """The entity table and one matrix per relation."""
         matrices = jnp.einsum("sk,kij->sij", self.relation_embedding[relations], self.core)
         return RelationMatrices(
             entities=self.entities(literals, train=train),
@@ -90,7 +90,7 @@ class TuckER(nn.Module):
 
 
 def from_config(config: ConfigDict, sizes: GraphSizes) -> TuckER:
-    """The model of `model.{dim,attributes}` and `query.*_dropout`; no other key of a model has an effect."""
+    """The model of `model.{dim,attributes}` and `query.*_dropout`; other model keys have no effect."""
     return TuckER(
         sizes=sizes,
         dim=config.model.dim,

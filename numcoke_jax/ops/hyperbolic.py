@@ -8,8 +8,9 @@ Source: Ganea et al., "Hyperbolic Neural Networks", NeurIPS 2018.  The ball hold
     d(x, y)  = 2 / sqrt(c) artanh(sqrt(c) ||(-x) + y||)
              = 2 / sqrt(c) arsinh(sqrt(c |x - y|^2 / ((1 - c |x|^2) (1 - c |y|^2))))
 
-The last form needs |x - y|^2 of a pair and one number a row, so no [S, H, N, d] tensor of Möbius sums exists,
-and it has no pole.  Points stay within 1 - `BORDER` of the radius, where 1 - c |x|^2 keeps five digits.
+The last form needs |x - y|^2 per pair and one number per row, so no [S, H, N, d] tensor of Möbius sums
+exists, and it has no pole.  Points stay within 1 - `BORDER` of the radius, where 1 - c |x|^2 keeps five
+digits.
 """
 
 import jax.numpy as jnp
@@ -19,7 +20,7 @@ from jaxtyping import Array, Float
 from numcoke_jax.ops import pairwise
 
 BORDER = 4e-3  # relative distance kept from the border
-TINY = 1e-15  # smallest squared norm that is told from 0
+TINY = 1e-15  # smallest squared norm that is distinguished from 0
 
 
 def _length(rows: Float[Array, "*batch d"]) -> Float[Array, "*batch 1"]:
@@ -38,7 +39,7 @@ def exp_at_origin(
 def inside(
     points: Float[Array, "*batch d"], curvature: Float[Array, "*#batch 1"] | float = 1.0
 ) -> Float[Array, "*batch d"]:
-    """The points, those too close to the border or beyond it moved inwards."""
+    """The points, with those too close to the border or beyond it moved inwards."""
     radius = (1.0 - BORDER) / jnp.sqrt(curvature)
     length = _length(points)
     return jnp.where(length > radius, radius / length, 1.0) * points
@@ -62,8 +63,8 @@ def squared_distances(
 ) -> Float[Array, "S H N"]:
     """d(left, right)^2 of every pair of points inside the ball.
 
-    Its derivative in |x - y|^2 is finite at 0, where that of d is not: at small distances d^2 is 4 |x - y|^2
-    over both factors.
+    Its derivative with respect to |x - y|^2 is finite at 0, unlike that of d: at small distances d^2 is
+    4 |x - y|^2 over both factors.
     """
     of_left, of_right = (1.0 - curvature * jnp.square(rows).sum(-1, keepdims=True) for rows in (left, right))
     ratio = curvature * pairwise.squared_distance(left, right) / (of_left * jnp.swapaxes(of_right, 1, 2))

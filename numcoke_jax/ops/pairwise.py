@@ -1,11 +1,11 @@
 """Pairwise reductions between head rows and entity rows: the floor of a 1-vs-all step's cost.
 
 Each function takes `left` [S, H, d] and `right` [S, N, d] and returns [S, H, N], reducing the last axis
-of `left[:, :, None] - right[:, None]` without keeping that [S, H, N, d] tensor, in the forward pass or
-for the backward pass: both run over blocks of dimensions and recompute the differences.
+of `left[:, :, None] - right[:, None]` without keeping that [S, H, N, d] tensor in the forward pass or for
+the backward pass: both run over blocks of dimensions and recompute the differences.
 
-On the CPU the reduction is a scan over blocks of dimensions whose body XLA fuses into one loop, for as many
-entities at a time as keep the [S, H, tile] sums in the caches; on other platforms it is one fused
+On the CPU the reduction is a scan over blocks of dimensions whose body XLA fuses into one loop, with few
+enough entities at a time for the [S, H, tile] sums to stay in the caches; on other platforms it is one fused
 broadcast-and-reduce, which XLA tiles itself.
 """
 
@@ -23,8 +23,8 @@ from numcoke_jax.ops.tiles import cut, join, tile_count
 # Dimensions handled in one pass over [S, H, N].  Measured on 2 cores at S 4, H 64, N 300, d 200.
 FORWARD_BLOCK = 20
 BACKWARD_BLOCK = 8
-# Sums of a tile: 1 MiB, what a core's second cache holds.  Measured on 2 cores at S 4, H 64, d 200: half the
-# time of one tile at N 4,000, a third at N 64,000.
+# Sums per tile: 1 MiB, what a core's second-level cache holds.  Measured on 2 cores at S 4, H 64, d 200: half
+# the time of a single tile at N 4,000, a third at N 64,000.
 TILE_PAIRS = 2**18
 
 Left = Float[Array, "S H d"]
@@ -67,7 +67,7 @@ def half_angle_distance(left: Left, right: Right) -> Pairs:
 def sum_of_terms(term: Callable[[Any], Pairs], rows: Any, shape: tuple[int, int, int]) -> Pairs:
     """The sum of `term(rows[i])` over the leading axis of a tree of arrays: one [S, H, N] at a time.
 
-    For reductions that are no function of a difference.  The backward pass computes each term again.
+    For reductions that are not a function of a difference.  The backward pass recomputes each term.
     """
     again = jax.checkpoint(term)
     zeros = jnp.zeros(shape, jax.tree.leaves(rows)[0].dtype)
@@ -114,7 +114,7 @@ _pairwise_sum.defvjp(_forward, _backward)
 
 
 def _tile_count(left: Left, right: Right) -> int:
-    """Tiles of about `TILE_PAIRS` sums that the entities are cut into."""
+    """Number of tiles, of about `TILE_PAIRS` sums each, that the entities are cut into."""
     slots, heads, _ = left.shape
     entities = right.shape[1]
     return tile_count(entities, -(-slots * heads * entities // TILE_PAIRS))
@@ -154,7 +154,7 @@ def _dimension_blocks(rows: Float[Array, "S X d"], block: int) -> Float[Array, "
 
 def _forward_by_blocks(left: Left, right: Right, *, function: Elementwise) -> Pairs:
     def add_block(total: Pairs, rows: tuple[Array, Array]) -> tuple[Pairs, None]:
-        # Unrolled: one fused loop adds the whole block, so `total` is read and written once a block.
+        # Unrolled: one fused loop adds the whole block, so `total` is read and written once per block.
         for left_row, right_row in zip(*rows, strict=True):
             total = total + function(left_row[:, :, None] - right_row[:, None, :])
         return total, None

@@ -4,8 +4,8 @@ bfloat16 has float32's range and 8 of its 24 binary digits: a rounded entry is o
 and a product of two of them is exact in float32.  Matrix units of accelerators are built for such operands.
 Backward products round theirs too, the cotangent included, so that a training step runs on the same units.
 
-The gradient is written out because JAX's own, of a product of bfloat16 arrays with a float32 result, joins a
-float32 cotangent with a bfloat16 operand, a product in float32, and rounds the gradient that comes out of it.
+The gradient is written out because JAX's own, for a product of bfloat16 arrays with a float32 result,
+multiplies a float32 cotangent by a bfloat16 operand, in float32, and then rounds the resulting gradient.
 """
 
 import functools
@@ -22,11 +22,11 @@ OPERANDS = ("float32", "bfloat16")
 
 
 def einsum(operands: str, subscripts: str, left: Float[Array, "..."], right: Float[Array, "..."]) -> Array:
-    """`jnp.einsum(subscripts, left, right)` of operands in the precision that `operands` names.
+    """`jnp.einsum(subscripts, left, right)` with operands in the precision that `operands` names.
 
     Raises:
-      ValueError: `operands` is none of `OPERANDS`; or, where they are rounded, the subscripts do not read
-        "x,y->z" with every index in two of the three, as in every matrix product.
+      ValueError: `operands` is not one of `OPERANDS`; or they are rounded and the subscripts are not "x,y->z"
+        with every index in two of the three, as in every matrix product.
     """
     if _keeps_float32(operands):
         return jnp.einsum(subscripts, left, right)
@@ -43,7 +43,7 @@ def dot_general(operands: str) -> Any:
     """The product for linen's `nn.Dense(dot_general=...)`: `lax.dot_general`, or that of rounded operands.
 
     Raises:
-      ValueError: `operands` is none of `OPERANDS`.
+      ValueError: `operands` is not one of `OPERANDS`.
     """
     return lax.dot_general if _keeps_float32(operands) else _rounded_dot_general
 
@@ -64,7 +64,7 @@ def _terms(subscripts: str) -> tuple[str, str, str]:
 def _rounded_dot_general(
     left: Float32[Array, "..."], right: Float32[Array, "..."], dimension_numbers: Any, **_: Any
 ) -> Float32[Array, "..."]:
-    """`lax.dot_general`; its precision and its element type are those of this module."""
+    """`lax.dot_general` with the precision and the element type of this module."""
     (left_sum, right_sum), (left_batch, right_batch) = dimension_numbers
     letters = iter(string.ascii_letters)
     of_left = list(itertools.islice(letters, left.ndim))
@@ -101,7 +101,7 @@ _rounded_einsum.defvjp(_forward, _backward)
 
 
 def _rounded(array: Float32[Array, "*shape"]) -> BFloat16[Array, "*shape"]:
-    """The nearest bfloat16 numbers, of two equally near ones the even one."""
+    """The nearest bfloat16 numbers; ties go to the even one."""
     # XLA may drop a conversion there and back as excess precision, but never this rounding.
     return lax.reduce_precision(array, exponent_bits=8, mantissa_bits=7).astype(jnp.bfloat16)
 
@@ -110,7 +110,7 @@ def _summed_in_float32(
     subscripts: str, left: BFloat16[Array, "..."], right: BFloat16[Array, "..."]
 ) -> Float32[Array, "..."]:
     def on_cpu(left: Array, right: Array) -> Array:
-        # The same numbers: this backend lacks products of bfloat16 in some layouts and gains nothing by them.
+        # The same numbers: this backend lacks bfloat16 products in some layouts and gains nothing from them.
         return jnp.einsum(subscripts, left.astype(jnp.float32), right.astype(jnp.float32))
 
     on_accelerators = functools.partial(jnp.einsum, subscripts, preferred_element_type=jnp.float32)
