@@ -17,7 +17,7 @@ from numcoke_jax.presets import apply_preset
 
 
 def get_config() -> ConfigDict:
-    """The model with its extensions, smaller, on a graph that trains while one waits."""
+    """The model with its extensions, smaller, on a graph that trains while you wait."""
     config = default_config()
     config.data.table = "cars"
     config.data.groups = "common"
