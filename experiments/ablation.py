@@ -1,10 +1,10 @@
-r"""The paper's ablations (its Table 3): each part of the model taken away, and each part added alone.
+r"""The paper's ablations (its Table 3): each part of the model removed, and each part added alone.
 
     python -m experiments.ablation --data=DIR --seeds=0,1,2
 
-MoE: one expert instead of several.  KA: both weights of the joint query 0.  OS: random instead of top-k
-samples in the contrastive loss.  "without MoE" is the full model less that part, "only MoE" the model
-with none of the three plus that part.  The config is the paper's model, every extension off.
+MoE: one expert instead of several.  KA: both weights of the joint query are 0.  OS: random instead of top-k
+samples in the contrastive loss.  "without MoE" is the full model minus that part, "only MoE" the model with
+none of the three plus that part.  The config is the paper's model, with every extension off.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def settings(_: Any = None) -> list[Setting]:
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """Test MRR of the settings; what is removed left, what is added right."""
+    """Draw the test MRR of the settings: removals on the left, additions on the right."""
     figure, panels = figures.new_figure(11.0, 3.6, panels=2, columns=2)
     by_label = {row["label"]: row for row in rows}
     removed = ["full model", *(f"without {part}" for part in OFF)]

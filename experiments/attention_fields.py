@@ -1,11 +1,11 @@
-"""Does the attention look at the field that a relation compares?  By relation, for finished runs.
+"""Does the attention look at the field that a relation compares?  For each relation of finished runs.
 
     python -m experiments.attention_fields --workdir=runs/credit-paper-seed0 [--workdir=...] [--json=FILE]
 
-Of every relation FIELD_comp: the weight of FIELD, a mean over all entities and heads, beside 1 / M, what a
-uniform attention over M fields gives it; its place among the fields by that weight; the field with the
-largest weight; and the selectivity, 1 - entropy / log M (0: uniform, 1: a single field).  A line more has
-the means over the relations.
+For every relation FIELD_comp: the weight of FIELD, a mean over all entities and heads, to compare with 1 / M,
+the weight under uniform attention over M fields; its place among the fields by that weight; the field with
+the largest weight; and the selectivity, 1 - entropy / log M (0: uniform, 1: a single field).  A final line
+has the means over the relations.
 """
 
 import functools
@@ -30,7 +30,7 @@ from numcoke_jax.trained import load_trained
 
 
 def row_of(weights: np.ndarray, fields: Sequence[str], compared: str) -> dict[str, Any]:
-    """What a relation's attention does.
+    """What the attention does for one relation.
 
     Args:
       weights: float [N, M], of the fields for every entity; a row sums to 1.
@@ -38,8 +38,8 @@ def row_of(weights: np.ndarray, fields: Sequence[str], compared: str) -> dict[st
       compared: the field that the relation compares.
 
     Returns:
-      field: `compared`; weight: its mean one; place: 1 for the largest mean weight, equal ones counted
-      before it; largest, "largest weight": the field that has it; selectivity.
+      field: `compared`; weight: its mean weight; place: 1 for the largest mean weight, counting ties before
+      it; largest, "largest weight": the field with the largest mean weight, and that weight; selectivity.
     """
     means = weights.mean(axis=0)
     place = fields.index(compared)
@@ -54,7 +54,7 @@ def row_of(weights: np.ndarray, fields: Sequence[str], compared: str) -> dict[st
 
 
 def rows_of(workdir: Path) -> list[dict[str, Any]]:
-    """A row a relation that is named after a field.
+    """One row per relation that is named after a field.
 
     Raises:
       UserError: no run, a model without attention, or no such relation.
@@ -74,7 +74,7 @@ def rows_of(workdir: Path) -> list[dict[str, Any]]:
 
 def show(rows: Sequence[Mapping[str, Any]], title: str) -> None:
     """Print the rows and their means as a table of at most 80 columns."""
-    table = Table(title=title, caption=f"a uniform attention: weight {1 / rows[0]['fields']:.3f}")
+    table = Table(title=title, caption=f"uniform attention: weight {1 / rows[0]['fields']:.3f}")
     for name in ("compared field", "weight", "place", "largest weight", "selectivity"):
         table.add_column(name, justify="left" if name in ("compared field", "largest weight") else "right")
     for row in rows:
@@ -103,7 +103,7 @@ def _run(arguments: Sequence[str]) -> int:
         prog="python -m experiments.attention_fields", description=__doc__, allow_abbrev=False
     )
     parser.add_argument(
-        "--workdir", required=True, type=Path, action="append", help="folder of a finished run; may repeat"
+        "--workdir", required=True, type=Path, action="append", help="folder of a finished run; repeatable"
     )
     parser.add_argument("--json", type=Path, help="file for the same numbers")
     options = parser.parse_args(arguments)

@@ -1,11 +1,11 @@
-r"""Which fields a trained model attends to: entities x fields, NumCoKE beside RAKGE (the paper's heat map).
+r"""Which fields a trained model attends to: entities x fields, NumCoKE next to RAKGE (the paper's heat map).
 
     python -m experiments.attention_heatmap --numcoke=runs/credit-paper-seed0 \
         --rakge=runs/credit-rakge-seed0 --relation=limit_comp --entities=20 --out=runs/attention_heatmap
 
-Weights are means over the attention heads of the best checkpoints.  The first entities of the test facts
-of the relation are shown; the JSON has the weights and, for all entities, how far they are from attending
-to every field equally: 1 - entropy / log M, 0 for equal weights, 1 for one field alone.
+Weights are means over the attention heads of the best checkpoints.  The first entities of the relation's test
+facts are shown; the JSON has their weights and, over all entities, how far the attention is from weighting
+every field equally: 1 - entropy / log M, 0 for equal weights, 1 for one field alone.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def attention_weights(trained: Trained, relation: int) -> np.ndarray:
 
 
 def selectivity(weights: np.ndarray) -> float:
-    """Mean over the entities of 1 - entropy / log M; 0 where there is one field."""
+    """Mean over the entities of 1 - entropy / log M; 0 if there is only one field."""
     if weights.shape[1] < 2:
         return 0.0
     entropy = -np.sum(weights * np.log(np.maximum(weights, 1e-300)), axis=1)
@@ -62,14 +62,14 @@ def selectivity(weights: np.ndarray) -> float:
 
 
 def shown_entities(trained: Trained, relation: int, count: int) -> list[int]:
-    """Heads and tails of the relation's test facts in their order, each once, at most `count`."""
+    """Heads and tails of the relation's test facts, in order, each once, at most `count`."""
     facts = trained.run.graph.test
     ends = facts[facts[:, 1] == relation][:, [0, 2]].ravel().tolist()
     return list(dict.fromkeys(ends))[:count]
 
 
 def draw(maps: dict[str, np.ndarray], rows: Sequence[str], columns: Sequence[str], path: Path) -> None:
-    """A panel a model; dark is a large weight, the scale is common."""
+    """Draw one panel per model; dark is a large weight, on a common scale."""
     height = 1.6 + 0.16 * len(rows)
     figure, panels = figures.new_figure(
         1.8 + 0.28 * len(columns) * len(maps), height, panels=len(maps), columns=len(maps)
@@ -102,7 +102,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 def _relation(trained: Trained, name: str) -> int:
     names, test = trained.run.graph.vocabulary.relations, trained.run.graph.test
     if not name and not len(test):
-        raise UserError("--relation is missing: the graph has no test facts that would name one")
+        raise UserError("--relation is missing: the graph has no test facts to take one from")
     if not name:
         return int(test[0, 1])
     if name not in names:

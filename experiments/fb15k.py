@@ -1,8 +1,9 @@
-r"""FB15k-237 with the numbers of its entities: models side by side on a graph that is no order.
+r"""FB15k-237 with the numbers of its entities: models side by side on a graph whose relations are not orders.
 
     python -m experiments.fb15k --presets=transe,literale,rakge,paper --seeds=0,1,2
 
-All 237 relations, validation and test facts as released.  A GPU is advised; --epochs=N ends every run there.
+All 237 relations, validation and test facts as released.  A GPU is advisable; --epochs=N ends every run after
+N epochs.
 """
 
 import argparse
@@ -15,12 +16,12 @@ from experiments.sweep import Setting
 
 
 def settings(options: argparse.Namespace) -> list[Setting]:
-    """One a preset, on the data of the config."""
+    """One per preset, on the data of the config."""
     return [Setting(preset, config=f"{options.config}:{preset}") for preset in options.presets.split(",")]
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """Hits@1, Hits@10 and MRR of the models, the MRR also on shuffled values."""
+    """Draw Hits@1, Hits@10 and MRR of the models, the MRR also on shuffled values."""
     figure, (panel,) = figures.new_figure(1.6 + 1.9 * len(rows), 3.4)
     series = sweep.series_of(rows, "hits@1", "hits@10")
     figures.bars(panel, [row["label"] for row in rows], series)

@@ -11,17 +11,17 @@ from typing import Any
 COLOURS = ("#1b4f8a", "#d9822b", "#3f9a78", "#a23b72", "#6b6b6b", "#c9b037")  # dark to light, blue to ochre
 MARKERS = ("o", "s", "^", "D", "v", "P")
 HATCHES = ("", "//", "..", "xx", "\\\\", "++")
-RESOLUTION = 150  # dots an inch
+RESOLUTION = 150  # dots per inch
 
 
 def new_figure(width: float, height: float, panels: int = 1, columns: int = 1) -> tuple[Any, list[Any]]:
-    """A figure of the given inches and its axes, one a panel, `columns` in a row."""
+    """A figure of the given size in inches and its axes, one per panel, with `columns` panels in a row."""
     import matplotlib
 
     matplotlib.use("Agg")  # no display is needed
     import matplotlib.pyplot as plt
 
-    plt.rcParams["text.parse_math"] = False  # two dollar signs in names of data would make a formula
+    plt.rcParams["text.parse_math"] = False  # two dollar signs in a name would make a formula
     rows = -(-panels // columns)
     figure, axes = plt.subplots(
         rows, columns, figsize=(width, height), layout="constrained", squeeze=False, facecolor="white"
@@ -37,7 +37,7 @@ def new_figure(width: float, height: float, panels: int = 1, columns: int = 1) -
 
 
 def save(figure: Any, path: Path) -> None:
-    """Writes the figure under another name and renames it, and frees it."""
+    """Write the figure under another name, rename it, and free it."""
     import matplotlib.pyplot as plt
 
     temporary = path.with_name(f".{path.stem}.part.png")
@@ -47,7 +47,7 @@ def save(figure: Any, path: Path) -> None:
 
 
 def legend_below(figure: Any, panel: Any) -> None:
-    """The names of the series of one panel below the panels of the figure, where they hide nothing."""
+    """Put the legend of one panel below all panels of the figure, where it hides nothing."""
     handles, names = panel.get_legend_handles_labels()
     columns = min(len(names), 4)
     figure.legend(handles, names, loc="outside lower center", ncols=columns, fontsize=8, frameon=False)
@@ -60,7 +60,10 @@ def bars(
     *,
     horizontal: bool = False,
 ) -> None:
-    """Bars of (mean, deviation) with the mean written on; a series a colour and hatch, None leaves a gap."""
+    """Draw bars of (mean, deviation) labelled with the mean; each series has its own colour and hatch.
+
+    A mean of None leaves a gap.
+    """
     width = 0.8 / len(series)
     for place, (label, numbers) in enumerate(series.items()):
         shift = (place - (len(series) - 1) / 2) * width
@@ -88,7 +91,7 @@ def bars(
 def lines(
     panel: Any, places: Sequence[Any], series: Mapping[str, Sequence[tuple[float | None, float | None]]]
 ) -> None:
-    """Lines of (mean, deviation) over places, which are evenly spaced and labelled as given."""
+    """Draw lines of (mean, deviation) over places, which are evenly spaced and labelled as given."""
     for number, (label, points) in enumerate(series.items()):
         known = [(place, *point) for place, point in enumerate(points) if point[0] is not None]
         panel.errorbar(

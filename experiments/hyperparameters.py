@@ -1,10 +1,10 @@
-r"""One hyperparameter after the other over its range, the others as the config has them.
+r"""One hyperparameter at a time over its range, the others as the config has them.
 
     python -m experiments.hyperparameters --seeds=0,1,2 --parameters=lambda,tau,k,delta,d,heads,missing
 
 lambda, tau, k: weight, temperature and top-k of the contrastive loss; delta: weight of the order term; d:
-size of entity and attribute vectors; heads: of the attention; missing: share of the values that the built
-graph hides (not for a folder, whose values are as they are).
+size of entity and attribute vectors; heads: number of attention heads; missing: share of the values that the
+built graph hides (not for a folder, whose values are as they are).
 """
 
 import argparse
@@ -39,7 +39,7 @@ PARAMETERS = {
 
 
 def settings(options: argparse.Namespace) -> list[Setting]:
-    """One a parameter and value.
+    """One per parameter and value.
 
     Raises:
       UserError: an unknown parameter, or the missing rate of a folder.
@@ -61,7 +61,7 @@ def settings(options: argparse.Namespace) -> list[Setting]:
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """A panel a parameter: Hits@1 and MRR over its values, the MRR also on shuffled values of the graph."""
+    """Draw one panel per parameter: Hits@1 and MRR over its values, the MRR also on shuffled graph values."""
     by_name: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         by_name.setdefault(row["label"].split(" = ")[0], []).append(row)

@@ -1,13 +1,13 @@
-r"""Do the numbers count?  Every model on true, shuffled, zeroed and removed values, side by side.
+r"""Do the numbers matter?  Every model on true, shuffled, zeroed and removed values, side by side.
 
     python -m experiments.literal_use --config=configs/credit.py --data=DIR --presets=numeric,paper \
         --values=true,shuffled --seeds=0,1,2 --out=runs/literal_use
 
     python -m experiments.literal_use --config=configs/credit.py --splits=10/10/80,80/10/10 --out=runs/splits
 
-One run a (split, preset, values, seed), each in a workdir of its own under --out; finished runs are not done
-again.  The table has mean and standard deviation over the seeds and, as its own column, the gap between
-true and shuffled values; the same numbers go to literal_use.json and literal_use.png.  --splits parts the
+One run per (split, preset, values, seed), each in a workdir of its own under --out; finished runs are not
+repeated.  The table has mean and standard deviation over the seeds and, in its own column, the gap between
+true and shuffled values; the same numbers go to literal_use.json and literal_use.png.  --splits divides the
 facts of the config's table anew; a folder of --data has its own split.
 """
 
@@ -62,7 +62,9 @@ def commands_of(options: argparse.Namespace, extra: Sequence[str]) -> dict[tuple
     """
     splits = options.splits.split(",") if options.splits else [GIVEN]
     if options.splits and options.data:
-        raise UserError("--splits parts the facts of a table: a folder of --data has its own split")
+        raise UserError(
+            "--splits divides the facts of a table, but a folder of --data has its own split: leave one out"
+        )
     commands = {}
     for split in splits:
         shares = {"data.split": shares_of(split)} if split != GIVEN else {}
@@ -84,7 +86,7 @@ def commands_of(options: argparse.Namespace, extra: Sequence[str]) -> dict[tuple
 
 
 def rows_of(reports: Mapping[Key, Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """A row a (split, preset, control): test metrics as mean and std, and the gap to shuffled values."""
+    """One row per (split, preset, control): test metrics as mean and std, and the gap to shuffled values."""
     rows = []
     for (split, preset, control), of_key in reports.items():
         test = summary(of_key)["test"]
@@ -121,7 +123,7 @@ def show(rows: Sequence[Mapping[str, Any]], title: str) -> None:
 
 
 def draw(rows: Sequence[Mapping[str, Any]], title: str, path: Path) -> None:
-    """Bars of test MRR: a group a split and preset, a bar a control."""
+    """Draw bars of test MRR: one group per split and preset, one bar per control."""
     groups = list(dict.fromkeys((row["split"], row["preset"]) for row in rows))
     by_key = {(row["split"], row["preset"], row["values"]): row for row in rows}
     series = {
@@ -177,7 +179,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 def main(arguments: Sequence[str]) -> int:
     """Runs what is missing, prints the table, writes JSON and figure; returns the exit code."""
-    return run_command(functools.partial(_run, arguments), "interrupted; the same command goes on")
+    return run_command(functools.partial(_run, arguments), "interrupted; the same command resumes")
 
 
 if __name__ == "__main__":

@@ -13,12 +13,12 @@ from experiments.sweep import Setting
 
 
 def settings(options: argparse.Namespace) -> list[Setting]:
-    """One a number of experts."""
+    """One per number of experts."""
     return [Setting(f"K = {count}", {"experts.count": count}) for count in options.experts.split(",")]
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """Hits@1, Hits@10 and MRR over K, the MRR also on shuffled values."""
+    """Draw Hits@1, Hits@10 and MRR over K, the MRR also on shuffled values."""
     figure, (panel,) = figures.new_figure(5.2, 3.4)
     series = sweep.series_of(rows, "hits@1", "hits@10")
     figures.lines(panel, [row["label"].removeprefix("K = ") for row in rows], series)

@@ -3,8 +3,8 @@
     python -m experiments.order_accuracy --workdir=runs/credit-seed0 [--workdir=...] [--json=FILE]
 
 The paper's claim of telling 183 cm from 184 cm, measured: test pairs by quarter of the gap between both
-values and by whether both, one or no value is observed, beside the rule "compare the raw values" (a guess
-where one is missing).  Several runs on one graph, such as its seeds: mean ± standard deviation over them.
+values and by whether both, one or no value is observed, next to the rule "compare the raw values" (a guess
+if one is missing).  For several runs on one graph, such as its seeds: mean ± standard deviation over them.
 """
 
 import functools
@@ -36,11 +36,11 @@ def over_runs(tables: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]
     """Rows of several runs on one graph as one table: the model's mean share and its standard deviation.
 
     Raises:
-      UserError: the runs have other pairs, by number, gap or observed values.
+      UserError: the runs differ in their pairs, by number, gap or observed values.
     """
     pairs = [[{**row, "model": None} for row in table] for table in tables]
     if any(found != pairs[0] for found in pairs):
-        raise UserError("the runs have other pairs or values: give runs of one graph, such as its seeds")
+        raise UserError("the runs differ in their pairs or values: give runs of one graph, such as its seeds")
     rows = []
     for of_pairs in zip(*tables, strict=True):
         model = mean_and_deviation([row["model"] for row in of_pairs])
@@ -51,7 +51,7 @@ def over_runs(tables: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]
 def _run(arguments: list[str]) -> int:
     parser = OneLineParser(prog="python -m experiments.order_accuracy", description=__doc__)
     parser.add_argument(
-        "--workdir", required=True, type=Path, action="append", help="folder of a finished run; may repeat"
+        "--workdir", required=True, type=Path, action="append", help="folder of a finished run; repeatable"
     )
     parser.add_argument("--split", default="test", choices=("valid", "test"))
     parser.add_argument("--json", type=Path, help="file for the same numbers")

@@ -1,7 +1,7 @@
 """The models and figures of the paper's Table 2 that this package has: groups, names, presets, numbers.
 
-The printed numbers belong to the authors' own folders.  Graphs that are built anew from the same tables
-have other entities, facts and splits, so numbers on these are not comparable with the printed ones.
+The printed numbers belong to the authors' own folders.  Graphs built anew from the same tables have other
+entities, facts and splits, so numbers on them are not comparable with the printed ones.
 """
 
 import dataclasses
@@ -50,7 +50,7 @@ MODELS: dict[str, TableModel] = {
     "numeric": TableModel("NumCoKE, numeric order", "NumCoKE", "numeric", ours=True),
 }
 
-# By model and data set: Hits@1, Hits@3, Hits@10, MR, MRR.  The printed KBLRN stands beside KBLN.
+# By model and data set: Hits@1, Hits@3, Hits@10, MR, MRR.  The printed KBLRN is shown for KBLN.
 PRINTED: dict[str, dict[str, tuple[float, float, float, float, float]]] = {
     "transe": {
         "us_cities": (0.189, 0.248, 0.324, 367, 0.239),

@@ -2,7 +2,7 @@ r"""How much of the joint query should the relation be? Test metrics over delta_
 
     python -m experiments.relation_weight --data=DIR --seeds=0,1,2 --percent=0,10,20,30,40,50,60,70,80,90,100
 
-At 0 % the attention asks with the entity alone, at 100 % with the relation alone, as RAKGE does.
+At 0 % the attention's query is the entity alone, at 100 % the relation alone, as in RAKGE.
 """
 
 import argparse
@@ -16,10 +16,10 @@ from numcoke_jax.errors import UserError
 
 
 def settings(options: argparse.Namespace) -> list[Setting]:
-    """One a percentage.
+    """One per percentage.
 
     Raises:
-      UserError: a percentage that is no integer from 0 to 100.
+      UserError: a percentage that is not an integer from 0 to 100.
     """
     percentages = options.percent.split(",")
     for text in percentages:
@@ -29,7 +29,7 @@ def settings(options: argparse.Namespace) -> list[Setting]:
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """Hits@1 and MRR over the share, the MRR also on shuffled values."""
+    """Draw Hits@1 and MRR over the share, the MRR also on shuffled values."""
     figure, (panel,) = figures.new_figure(5.2, 3.4)
     series = sweep.series_of(rows, "hits@1")
     figures.lines(panel, [row["label"].removesuffix(" %") for row in rows], series)

@@ -1,4 +1,4 @@
-"""What experiments share: a config run in a workdir of its own, unless its report is there already."""
+"""What experiments share: a config is run in a workdir of its own, unless its report already exists."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,17 +19,17 @@ def round_command(arguments: Sequence[str]) -> Command:
     """The run that the arguments of `numcoke_jax.main` describe.
 
     Raises:
-      UserError: a wrong flag, key or value; or a flag that asks for more than to train a run.
+      UserError: a wrong flag, key or value; or a flag that asks for anything but training a run.
     """
     command = parse_command_line(arguments)
     if command.mode != "train" or command.overwrite:
         flag = "--overwrite" if command.overwrite else f"--mode={command.mode}"
-        raise UserError(f"{flag} has no meaning in an experiment, which trains the runs that are missing")
+        raise UserError(f"{flag} has no meaning in an experiment, which trains the missing runs")
     return command
 
 
 def run_round(command: Command) -> dict[str, Any]:
-    """The report of a run: read if the run is finished, else trained (or resumed) to its end.
+    """The report of a run, which is trained (or resumed) to its end unless it is finished.
 
     Raises:
       UserError: the workdir holds a run of another config, or what `train_and_evaluate` raises.
@@ -51,19 +51,19 @@ def run_round(command: Command) -> dict[str, Any]:
 
 
 def mrr_of_test(report: Mapping[str, Any]) -> float:
-    """The test MRR of a run; raises UserError where the graph has no test facts."""
+    """The test MRR of a run; raises UserError if the graph has no test facts."""
     mrr = report["test"]["mrr"]
     if mrr is None:
-        raise UserError("the graph has no test facts, which the figures of this experiment are of")
+        raise UserError("the graph has no test facts, which this experiment needs for its figures")
     return mrr
 
 
 def _finished_report(command: Command) -> dict[str, Any] | None:
-    """The report in the workdir, if the run there had the same config in every key and came to its end."""
+    """The report in the workdir, if the run there had the same config in every key and finished."""
     try:
         if read_json(command.workdir / CONFIG_FILE) != flat_config(command.config):
-            return None  # another config: the training refuses, or goes on where only its length differs
+            return None  # another config: training refuses it, or resumes if only the length differs
         report = read_json(command.workdir / REPORT_FILE)
-    except UserError:  # missing or damaged: made again
+    except UserError:  # missing or damaged: trained again
         return None
     return report if isinstance(report, dict) and report.keys() >= REPORT_PARTS else None

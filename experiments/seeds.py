@@ -3,9 +3,9 @@ r"""Rounds with different seeds, as the paper runs five: mean ± standard deviat
     python -m experiments.seeds --config=configs/credit.py --seeds=5 --config.data.path=DIR
 
 Round i is the run with `config.seed` + i, in the folder seed{config.seed + i} under --out.  Finished rounds
-are not done again and a stopped one goes on, so the same command after a stop ends where it would have.
-The data and their split are the same in every round (`config.data.seed`).  The same numbers, and those of
-each round, go to seeds.json in --out.
+are not repeated and a stopped one resumes, so the same command after a stop ends with the result of an
+uninterrupted one.  The data and their split are the same in every round (`config.data.seed`).  The same
+numbers, and those of each round, go to seeds.json in --out.
 """
 
 import argparse
@@ -34,7 +34,7 @@ MOST_SEEDS = 1000
 def commands_of(
     config: str, seeds: int, out: Path | None, extra: Sequence[str]
 ) -> tuple[list[Command], Path]:
-    """The command of each round and the folder of all; every flag is checked before the first one starts.
+    """The command of each round and the folder of all; every flag is checked before the first round starts.
 
     Args:
       config: config file, with or without a preset.
@@ -63,7 +63,7 @@ def commands_of(
 def summary(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Mean and sample standard deviation over the rounds, by split and metric.
 
-    A metric is None without queries, the deviation of a single round too.
+    A metric is None without queries; so is the deviation of a single round.
     """
     result: dict[str, Any] = {}
     for split in SPLITS:
@@ -74,7 +74,7 @@ def summary(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def mean_and_deviation(numbers: Sequence[float | None]) -> dict[str, float | None]:
-    """Mean and sample standard deviation (n - 1); None where a number is, the deviation of one number too."""
+    """Mean and sample standard deviation (n - 1); None if any number is; the deviation needs two numbers."""
     known = [number for number in numbers if number is not None]
     complete = len(known) == len(numbers)
     return {
@@ -108,7 +108,7 @@ def show(result: dict[str, Any], rounds: int, title: str) -> None:
 
 
 def cell(metric: dict[str, float | None]) -> str:
-    """0.1234 ± 0.0056, without deviation for one round."""
+    """0.1234 ± 0.0056; without the deviation for one round."""
     mean, deviation = metric["mean"], metric["std"]
     if mean is None:
         return "-"
@@ -147,7 +147,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 def main(arguments: Sequence[str]) -> int:
     """Runs the rounds that are missing, prints the table, writes the JSON; returns the exit code."""
-    return run_command(functools.partial(_run, arguments), "interrupted; the same command goes on")
+    return run_command(functools.partial(_run, arguments), "interrupted; the same command resumes")
 
 
 if __name__ == "__main__":

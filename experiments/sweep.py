@@ -1,9 +1,9 @@
-"""What the experiments that change some keys of one config share: runs by setting and seed, means, files.
+"""Shared by the experiments that change some keys of one config: runs by setting and seed, means, files.
 
 A setting is a label and the keys that it changes.  Every (setting, values, seed) is one run in a workdir of
-its own under --out; finished runs are read, stopped ones go on, so the same command after a stop ends where
-it would have.  Each setting runs on the true values and, as a control, on shuffled ones: the gap between the
-two says how much of its MRR the numbers are good for.
+its own under --out; finished runs are read and stopped ones resume, so the same command after a stop ends
+with the result of an uninterrupted one.  Each setting runs on the true values and, as a control, on shuffled
+ones: the gap between the two says how much of its MRR comes from the numbers.
 """
 
 import argparse
@@ -39,7 +39,7 @@ class Setting:
 
     Attributes:
       label: what tables and figures call it.
-      values: config keys, such as "experts.count", and the values that it gives them.
+      values: config keys, such as "experts.count", and the values that it sets.
       config: config file with or without a preset, in place of the experiment's.
     """
 
@@ -51,7 +51,7 @@ class Setting:
 def parser_of(
     name: str, description: str, *, config: str, seeds: str | None = "0,1,2"
 ) -> argparse.ArgumentParser:
-    """The arguments that all experiments take; the defaults are the experiment's.  None: no --seeds."""
+    """The arguments that all experiments take; defaults are the experiment's.  seeds=None: no --seeds."""
     parser = OneLineParser(
         prog=f"python -m experiments.{name}",
         description=description,
@@ -64,7 +64,10 @@ def parser_of(
     if seeds is not None:
         parser.add_argument("--seeds", default=seeds, help="(default: %(default)s)")
     parser.add_argument(
-        "--epochs", type=int, default=0, help="at most so many a run, so many for train.epochs=0; 0: no cap"
+        "--epochs",
+        type=int,
+        default=0,
+        help="most epochs per run, their number if train.epochs=0; 0: no cap",
     )
     parser.add_argument("--out", type=Path, default=Path("runs") / name, help="(default: %(default)s)")
     return parser
@@ -74,7 +77,7 @@ def seeds_of(text: str) -> list[int]:
     """The seeds of "0,1,2".
 
     Raises:
-      UserError: something else than distinct integers from 0.
+      UserError: not distinct integers >= 0.
     """
     parts = text.split(",")
     if not all(re.fullmatch(r"\d{1,10}", part) for part in parts) or len(set(parts)) < len(parts):
@@ -94,8 +97,8 @@ def flags_of(
 ) -> list[str]:
     """The arguments of `numcoke_jax.main` that make one run.
 
-    `epochs` caps what the config asks for: the budget of a run, the same on every machine.  It takes the
-    place of a number that the config leaves to the graph.
+    `epochs` caps what the config asks for: the budget of a run, the same on every machine.  It replaces a
+    number that the config leaves to the graph.
 
     Raises:
       UserError: a wrong key or value, or a flag of `extra` for a key of `values`.
@@ -103,7 +106,7 @@ def flags_of(
     for flag in extra:
         key = flag.lstrip("-").partition("=")[0].removeprefix("config.")
         if key in values:
-            raise UserError(f"--config.{key}: the experiment gives {key} itself; leave the flag out")
+            raise UserError(f"--config.{key}: the experiment sets {key} itself; leave the flag out")
     if not 0 <= epochs <= LONGEST_RUN:
         raise UserError(f"--epochs={epochs} is out of range: needs an integer >= 0 and <= {LONGEST_RUN:.0f}")
     flags = [
@@ -133,7 +136,7 @@ def folder_name(label: str) -> str:
 def run_settings(
     settings: Sequence[Setting], options: argparse.Namespace, extra: Sequence[str]
 ) -> dict[Key, list[dict[str, Any]]]:
-    """The reports of every setting and control, one a seed; all flags are checked before a run starts.
+    """The reports of every setting and control, one per seed; all flags are checked before a run starts.
 
     Raises:
       UserError: a wrong flag; two runs on different data.
@@ -171,7 +174,7 @@ def _run_folder(label: str, control: str, seed: int) -> str:
 
 
 def rows_of(reports: Mapping[Key, Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """A row a setting: label, seeds, epochs of the best checkpoints, the test metrics as mean and std.
+    """One row per setting: label, seeds, epochs of the best checkpoints, test metrics as mean and std.
 
     "shuffled mrr" has mean and std of the control, "gap" the difference of the means; None without a control.
     """
@@ -197,7 +200,7 @@ def rows_of(reports: Mapping[Key, Sequence[dict[str, Any]]]) -> list[dict[str, A
 def series_of(
     rows: Sequence[Mapping[str, Any]], *metrics: str
 ) -> dict[str, list[tuple[float | None, float | None]]]:
-    """Test metrics as figures take them: those named, MRR, and MRR on shuffled values if there are such."""
+    """Test metrics as figures take them: those named, MRR, and MRR on shuffled values if there are any."""
     series = {METRIC_TITLES[metric]: [point(row, metric) for row in rows] for metric in (*metrics, "mrr")}
     if any(row["gap"] is not None for row in rows):
         series["MRR, shuffled values"] = [point(row, "shuffled mrr") for row in rows]
@@ -210,7 +213,7 @@ def point(row: Mapping[str, Any], metric: str) -> tuple[float | None, float | No
 
 
 def cell(metric: Mapping[str, float | None], digits: int = 3) -> str:
-    """0.123 ± 0.004, without deviation for one seed."""
+    """0.123 ± 0.004; without the deviation for one seed."""
     mean, deviation = metric["mean"], metric["std"]
     if mean is None:
         return "-"
@@ -245,11 +248,11 @@ def run_experiment(
       name: of the files.
       settings: the settings for the parsed options.
       draw: (rows, path) -> the figure.
-      parser: of the options but --values, which is added.
+      parser: of the options except --values, which is added.
       arguments: of the command line.
     """
     parser.add_argument(
-        "--values", default=VALUES[0], choices=VALUES, help="true: without control (default: %(default)s)"
+        "--values", default=VALUES[0], choices=VALUES, help="true: without the control (default: %(default)s)"
     )
 
     def run() -> int:
@@ -261,9 +264,9 @@ def run_experiment(
         print(f"{options.out / name}.json and .png have the same numbers")
         return 0
 
-    return run_command(run, "interrupted; the same command goes on")
+    return run_command(run, "interrupted; the same command resumes")
 
 
 def main_of(run: Callable[[Sequence[str]], int]) -> None:
-    """What stands at the end of each experiment's file."""
+    """What each experiment's file ends with."""
     sys.exit(functools.partial(run, sys.argv[1:])())

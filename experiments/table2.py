@@ -3,17 +3,17 @@ r"""The paper's Table 2: models x data sets x seeds, every model under the same 
     python -m experiments.table2 --data=configs/credit.py@DIR,configs/spotify.py@DIR --seeds=0,1,2
     python -m experiments.table2 --quick
 
-A data set is a config file, with @DIR the folder in text layout in place of the config's table.  The
+A data set is a config file; @DIR names a folder in text layout to use in place of the config's table.  The
 columns are the paper's: Hits@1, Hits@3, Hits@10, MR, MRR, filtered, tails, mean ± standard deviation over
 the seeds.  The improvement is that of the best NumCoKE over the best other model.  The gap is the MRR on
-true values minus that on shuffled ones (--values=true leaves the control out): without a gap a model does
+true values minus that on shuffled ones (--values=true leaves the control out): a model without a gap does
 not reason with numbers.
 
-Every run has a workdir of its own under --out.  Finished runs are read and stopped ones go on, so the
-same command after a kill ends where it would have.  --epochs=N caps what each preset asks for, and takes the
-place of a number that it leaves to the graph: one budget for all models.  --authors names data sets
-(us_cities, spotify, credit) whose folders are the authors' own; only beside these the paper's printed figures
-are shown.  --quick: the cars table, which comes with a package, small models, one seed.
+Every run has a workdir of its own under --out.  Finished runs are read and stopped ones resume, so the same
+command after a kill ends with the result of an uninterrupted one.  --epochs=N caps what each preset asks for,
+and replaces a number that it leaves to the graph: one budget for all models.  --authors names data sets
+(us_cities, spotify, credit) whose folders are the authors' own; only for these are the paper's printed
+figures shown.  --quick: the cars table, which comes with a package, small models, one seed.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def data_sets_of(text: str) -> list[DataSet]:
     """The data sets of "configs/credit.py@DIR,configs/spotify.py".
 
     Raises:
-      UserError: two of the same name, or none.
+      UserError: two with the same name, or a missing config.
     """
     found = []
     for part in text.split(","):
@@ -73,14 +73,14 @@ def data_sets_of(text: str) -> list[DataSet]:
     names = [data.name for data in found]
     for name in names:
         if names.count(name) > 1:
-            raise UserError(f"--data has two data sets of the name {name}: rename a folder")
+            raise UserError(f"--data has two data sets named {name}: rename a folder")
     return found
 
 
 def commands_of(
     options: argparse.Namespace, data_sets: Sequence[DataSet], extra: Sequence[str]
 ) -> dict[tuple[Key, int], Command]:
-    """The command of every run, data set by data set; all flags are checked before the first one starts.
+    """The command of every run, data set by data set; all flags are checked before the first run starts.
 
     Raises:
       UserError: an unknown model or control, or a wrong flag.
@@ -90,7 +90,7 @@ def commands_of(
         for name in names:
             if name not in known:
                 hint = did_you_mean(name, known) or f"; needs some of {','.join(known)}"
-                raise UserError(f"--{flag}={printable(name)} is not one{hint}")
+                raise UserError(f"--{flag}={printable(name)} is not a choice{hint}")
     commands = {}
     for data in data_sets:
         for model in models:
@@ -113,7 +113,7 @@ def commands_of(
 
 
 def rows_of(reports: dict[Key, list[dict[str, Any]]], authors: Sequence[str]) -> list[dict[str, Any]]:
-    """A row a data set and model: test metrics, the gap to shuffled values, the paper's figures or None."""
+    """One row per data set and model: test metrics, gap to shuffled values, the paper's figures or None."""
     rows = []
     for (data, model, control), of_key in reports.items():
         if control != "true":
@@ -141,7 +141,7 @@ def rows_of(reports: dict[Key, list[dict[str, Any]]], authors: Sequence[str]) ->
 def improvements(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float | None]]:
     """By data set and metric: how much better the best NumCoKE is than the best other model, as a share.
 
-    MR counts downwards.  None without both, or where the other's figure is 0.
+    For MR lower is better.  None if one of them is missing or the other's figure is 0.
     """
     found: dict[str, dict[str, float | None]] = {}
     for data in dict.fromkeys(row["data"] for row in rows):
@@ -162,7 +162,7 @@ def improvements(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float | 
 
 
 def cells_of(row: dict[str, Any]) -> list[str]:
-    """The row as text, the paper's figure in brackets behind ours."""
+    """The row as text, the paper's figure in brackets after ours."""
     cells = [row["group"], row["name"]]
     for metric in METRICS:
         text = sweep.cell(row[metric], digits=2 if metric == "mr" else 3)
@@ -180,7 +180,7 @@ HEADINGS = ("group", "model", *(METRIC_TITLES[metric] for metric in METRICS), "t
 
 
 def markdown_of(rows: Sequence[dict[str, Any]], shares: dict[str, dict[str, float | None]]) -> str:
-    """A table a data set."""
+    """One table per data set."""
     lines = []
     for data, of_data in shares.items():
         mine = [row for row in rows if row["data"] == data]
@@ -196,7 +196,7 @@ def markdown_of(rows: Sequence[dict[str, Any]], shares: dict[str, dict[str, floa
 
 
 def csv_of(rows: Sequence[dict[str, Any]]) -> str:
-    """A line a data set and model, means and deviations in columns of their own."""
+    """One line per data set and model, with means and deviations in columns of their own."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     metrics = [f"{metric} {part}" for metric in METRICS for part in ("mean", "std")]
@@ -211,7 +211,7 @@ def csv_of(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def show(rows: Sequence[dict[str, Any]], shares: dict[str, dict[str, float | None]]) -> None:
-    """Print a table a data set, of at most 80 columns: deviations and the paper's figures below the means."""
+    """Print one table per data set, at most 80 columns wide: deviations and the paper's figures below."""
     console = rich.console.Console(width=80, markup=False, highlight=False)
     for data, of_data in shares.items():
         mine = [row for row in rows if row["data"] == data]
@@ -236,7 +236,7 @@ def show(rows: Sequence[dict[str, Any]], shares: dict[str, dict[str, float | Non
 
 
 def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
-    """Bars of test MRR, on true and on shuffled values; a panel a data set, a pair of bars a model."""
+    """Draw test MRR on true and on shuffled values; one panel per data set, one pair of bars per model."""
     data_sets = list(dict.fromkeys(row["data"] for row in rows))
     most = max(sum(row["data"] == data for row in rows) for data in data_sets)
     figure, panels = figures.new_figure(
@@ -266,9 +266,11 @@ def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--data", default="", help="CONFIG or CONFIG@DIR, joined by commas")
     parser.add_argument("--models", default=",".join(MODELS), help="(default: %(default)s)")
     parser.add_argument("--seeds", default="", help="(default: 0,1,2,3,4; with --quick 0)")
-    parser.add_argument("--values", default="true,shuffled", help=f"true and more of {','.join(CONTROLS)}")
-    parser.add_argument("--epochs", type=int, default=0, help="at most so many a run; 0: each preset's own")
-    parser.add_argument("--authors", default="", help=f"of {','.join(DATA_SETS)}: folders of the authors")
+    parser.add_argument("--values", default="true,shuffled", help=f"true, and others of {','.join(CONTROLS)}")
+    parser.add_argument("--epochs", type=int, default=0, help="most epochs per run; 0: each preset's own")
+    parser.add_argument(
+        "--authors", default="", help=f"those of {','.join(DATA_SETS)} with the authors' folders"
+    )
     parser.add_argument("--quick", action="store_true", help="a small table of the cars data in minutes")
     parser.add_argument("--out", type=Path, default=Path("runs/table2"), help="(default: %(default)s)")
     options, extra = parser.parse_known_args(arguments)
@@ -279,7 +281,7 @@ def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     if not options.data:
         raise UserError("give --data=configs/credit.py,... or --quick; see --help")
     if "true" not in options.values.split(","):
-        raise UserError(f"--values={printable(options.values)} must have true, which the table is about")
+        raise UserError(f"--values={printable(options.values)} must include true, which the table is about")
     return options, extra
 
 
@@ -287,13 +289,13 @@ def authors_of(text: str, data_sets: Sequence[DataSet]) -> list[str]:
     """The data sets of --authors.
 
     Raises:
-      UserError: a name that the paper does not have, or that is no folder of --data.
+      UserError: a name that the paper does not have, or that is not a folder of --data.
     """
     names = text.split(",") if text else []
     for name in names:
         if name not in DATA_SETS:
             raise UserError(
-                f"--authors={printable(name)} is not of the paper: needs some of {','.join(DATA_SETS)}"
+                f"--authors={printable(name)} is not in the paper: needs some of {','.join(DATA_SETS)}"
             )
         if not any(data.name == name and data.folder for data in data_sets):
             raise UserError(
@@ -327,7 +329,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 def main(arguments: Sequence[str]) -> int:
     """The command; returns the exit code."""
-    return run_command(functools.partial(_run, arguments), "interrupted; the same command goes on")
+    return run_command(functools.partial(_run, arguments), "interrupted; the same command resumes")
 
 
 if __name__ == "__main__":

@@ -1,18 +1,18 @@
-r"""The same random search for every model: learning rate, dropout, weight of the unseen, d and its own knobs.
+r"""The same random search for every model: learning rate, dropout, weight of unseen facts, d, its own knobs.
 
     python -m experiments.tune --config=configs/credit.py --data=DIR --presets=numeric,rakge --trials=20
 
 Trial 0 is the preset as it stands.  Trial i of every preset draws the shared knobs from the same stream, so
-that all models meet the same rates, dropouts, weights and sizes, and its own knobs from another stream; both
+that all models try the same rates, dropouts, weights and sizes, and its own knobs from another stream; both
 depend on --seed and the trial alone.  A trial is judged by the validation MRR that its best checkpoint was
-chosen by (`eval.selection`): test facts take no part.  The best trial of each preset is then trained on
-shuffled values too (--values=true leaves that out): a model without a gap does not use numbers.
+chosen by (`eval.selection`): test facts play no part.  The best trial of each preset is then also trained on
+shuffled values (--values=true leaves that out): a model without a gap does not use numbers.
 
-A --config.KEY=VALUE flag of your own fixes that key for every run: it is not drawn then.  Trial i of all
-presets comes before trial i + 1 of any.  Each has a workdir of its own under --out/PRESET and its record
-beside it, such as trial000.json.  The same command after a kill goes on with the trial that was stopped;
-more --trials draw more.  tune.json and tune.png have all trials, the table and below it the commands that
-repeat the best ones.
+A --config.KEY=VALUE flag of your own fixes that key for every run, so it is not drawn.  Trial i of all
+presets comes before trial i + 1 of any.  Each has a workdir of its own under --out/PRESET with its record
+next to it, such as trial000.json.  The same command after a kill resumes the trial that was stopped; more
+--trials draw more.  tune.json and tune.png have all trials; the commands that repeat the best ones are
+printed below the table.
 """
 
 import argparse
@@ -40,9 +40,9 @@ from numcoke_jax.workdir import flat_config
 
 MOST_TRIALS = 1000
 SHARED_STREAM, OWN_STREAM = range(2)
-DIGITS = 3  # significant ones of a drawn number: flags that can be read
+DIGITS = 3  # significant digits of a drawn number, so that flags stay readable
 METRICS = ("mrr", "hits@1", "mr")
-RECORDED = ("preset", "trial", "config", "selection_mrr", "failed")  # what a record is recognised by
+RECORDED = ("preset", "trial", "config", "selection_mrr", "failed")  # the keys that a record is recognised by
 
 # A knob is ("log", low, high), ("uniform", low, high) or ("choice", values).
 Knob = tuple[Any, ...]
@@ -119,7 +119,7 @@ def value_at(knob: Knob, share: float) -> Any:
 
 
 def flags_of(trial: Trial, options: argparse.Namespace, extra: Sequence[str], control: str = "") -> list[str]:
-    """The arguments of `numcoke_jax.main` of one trial, on the control's values if one is named.
+    """The arguments of `numcoke_jax.main` for one trial, on the control's values if one is named.
 
     Raises:
       UserError: a wrong flag, key or value.
@@ -142,9 +142,9 @@ def flags_of(trial: Trial, options: argparse.Namespace, extra: Sequence[str], co
 
 
 def run_trial(trial: Trial, flags: Sequence[str]) -> dict[str, Any]:
-    """The record of a trial: read if it is there, else of the run, which is trained or resumed to its end.
+    """The record of a trial: read if it exists, else made from the run, which is trained or resumed.
 
-    A run whose loss is not finite is recorded as failed, so that the search goes on and does not try again.
+    A run whose loss is not finite is recorded as failed, so that the search continues and does not retry it.
 
     Raises:
       UserError: no validation facts to choose by; or what the training raises.
@@ -169,11 +169,11 @@ def run_trial(trial: Trial, flags: Sequence[str]) -> dict[str, Any]:
     else:
         if report.get("selection_mrr") is None:
             raise UserError(
-                f"{shown_path(command.workdir)}: the run has no validation MRR to be chosen by; the graph "
+                f"{shown_path(command.workdir)}: the run has no validation MRR to be judged by; the graph "
                 "needs validation facts"
             )
         record |= {key: report[key] for key in ("selection_mrr", "best_epoch", "seconds")}
-        mrr_of_test(report)  # there has to be one
+        mrr_of_test(report)  # raises if there is none
         record["test"] = {metric: report["test"][metric] for metric in METRICS}
         record["data_sha256"] = report["environment"]["data_sha256"]
     write_json_atomically(path, record)
@@ -181,18 +181,18 @@ def run_trial(trial: Trial, flags: Sequence[str]) -> dict[str, Any]:
 
 
 def recorded(path: Path, command: Command) -> dict[str, Any] | None:
-    """The record in `path` if there is one of the same config.
+    """The record in `path`, or None if there is no file.
 
     Raises:
-      UserError: the file is no record, or of another config.
+      UserError: the file is not a record, or belongs to another config.
     """
     if not path.exists():
         return None
     record = read_json(path)
     if not isinstance(record, dict) or not record.keys() >= set(RECORDED):
-        raise UserError(f"{shown_path(path)} is no record of a trial: delete it or give another --out")
+        raise UserError(f"{shown_path(path)} is not a record of a trial: delete it or give another --out")
     now = flat_config(command.config)
-    there = {**flat_config(default_config()), **record["config"]}  # older than a key: its default
+    there = {**flat_config(default_config()), **record["config"]}  # a key newer than the record: its default
     # A stored config is JSON: tuples have become lists.
     different = [key for key in now if there.get(key) != _as_json(now[key])]
     if different:
@@ -209,7 +209,7 @@ def _as_json(value: Any) -> Any:
 
 
 def best_of(records: Sequence[Record]) -> Record | None:
-    """The record with the highest validation MRR, of equal ones the first trial; None if all failed."""
+    """The record with the highest validation MRR, the first trial if tied; None if all failed."""
     finished = [record for record in records if record["failed"] is None]
     return max(finished, key=lambda record: (record["selection_mrr"], -record["trial"]), default=None)
 
@@ -224,15 +224,15 @@ def check_same_data(records: Sequence[Record]) -> None:
 
 
 def rows_of(records: Sequence[Record], controls: Mapping[str, Record | None]) -> list[dict[str, Any]]:
-    """A row a preset.
+    """One row per preset.
 
     Args:
       records: of all trials.
       controls: the record of each preset's best trial on shuffled values, or None.
 
     Returns:
-      preset; trials and how many failed; seconds of all; "as it stands": validation MRR of trial 0, None if
-      it failed; best: record of the best trial, or None; gap: its test MRR minus that on shuffled values.
+      preset; trials and how many failed; their total seconds; "as it stands": validation MRR of trial 0, None
+      if it failed; best: record of the best trial, or None; gap: its test MRR minus that on shuffled values.
     """
     rows = []
     for preset in dict.fromkeys(record["preset"] for record in records):
@@ -279,7 +279,7 @@ def _numbers(best: Record) -> list[float | None]:
 
 
 def draw(records: Sequence[Record], path: Path) -> None:
-    """A panel a preset: validation MRR of every trial over its learning rate, the best one marked."""
+    """Draw one panel per preset: validation MRR of every trial over its learning rate, the best marked."""
     presets = list(dict.fromkeys(record["preset"] for record in records))
     columns = min(len(presets), 4)
     rows = -(-len(presets) // columns)
@@ -300,7 +300,7 @@ def draw(records: Sequence[Record], path: Path) -> None:
             )
         panel.set_xscale("log")
         panel.set_xlim(*ends)
-        panel.xaxis.set_minor_formatter("")  # labels between the powers of ten run into each other
+        panel.xaxis.set_minor_formatter("")  # labels between the powers of ten overlap
         panel.set_title(preset, fontsize=9)
         panel.set_xlabel("learning rate", fontsize=8)
     panels[0].set_ylabel("validation MRR", fontsize=8)
@@ -311,8 +311,8 @@ def draw(records: Sequence[Record], path: Path) -> None:
 def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = sweep.parser_of("tune", __doc__, config="configs/credit.py", seeds=None)
     parser.add_argument("--presets", default="numeric,paper,rakge,literale,transe")
-    parser.add_argument("--trials", type=int, default=20, help="of each preset (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of the search and of every run")
+    parser.add_argument("--trials", type=int, default=20, help="per preset (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the search and of every run")
     parser.add_argument(
         "--values",
         default="true,shuffled",
@@ -328,7 +328,7 @@ def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     for preset in options.presets.split(","):
         if preset not in PRESETS:
             hint = did_you_mean(preset, PRESETS) or f"; needs some of {','.join(PRESETS)}"
-            raise UserError(f"--presets={printable(preset)} is not one{hint}")
+            raise UserError(f"--presets={printable(preset)} is not a choice{hint}")
     for flag in extra:
         if flag.partition("=")[0].lstrip("-") in ("workdir", "config.seed", "config.data.control"):
             raise UserError(f"{printable(flag)} has no meaning here: see --out, --seed and --values")
@@ -354,7 +354,7 @@ def _run(arguments: Sequence[str]) -> int:
             trial = preset, best["trial"]
             controls[preset] = run_trial(trial, flags_of(trial, options, extra, "shuffled"))
     rows = rows_of(records, controls)
-    show(rows, f"{options.trials} trials a preset: {Path(options.data or options.config).stem}")
+    show(rows, f"{options.trials} trials per preset: {Path(options.data or options.config).stem}")
     write_json_atomically(options.out / "tune.json", {"rows": rows, "trials": records, "shuffled": controls})
     draw(records, options.out / "tune.png")
     print(f"{shown_path(options.out / 'tune')}.json and .png have all trials")
@@ -363,7 +363,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 def main(arguments: Sequence[str]) -> int:
     """Runs the trials that are missing, prints the table, writes JSON and figure; returns the exit code."""
-    return run_command(functools.partial(_run, arguments), "interrupted; the same command goes on")
+    return run_command(functools.partial(_run, arguments), "interrupted; the same command resumes")
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def test_the_per_query_formulation_has_the_logits_and_the_loss_of_the_package() 
         (
             evaluation.main,
             ["--naive=2", "--preset=numeric"],
-            "--naive is the paper's model: leave --preset out",
+            "--naive has only the paper's model: leave --preset out",
         ),
         (scaling.main, ["--vary=age"], "--vary=age: 'age' is not one of entities, fields, dim, queries"),
         (
@@ -80,7 +80,7 @@ def test_the_per_query_formulation_has_the_logits_and_the_loss_of_the_package() 
         (loading.main, ["--what"], "unrecognized arguments: --what"),
         (peers.main, ["--dim=0"], "--dim=0 is out of range: needs an integer >= 1"),
         (peers.main, [], "--peer-python is missing: make an environment with `python -m venv ENV"),
-        (peers.main, ["--peer-python=absent/python"], "--peer-python=absent/python is no file: make an"),
+        (peers.main, ["--peer-python=absent/python"], "--peer-python=absent/python is not a file: make an"),
     ],
 )
 def test_wrong_arguments_are_one_line(

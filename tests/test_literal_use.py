@@ -81,7 +81,7 @@ def test_a_split_that_is_none(split, complaint):
         (["--presets=papr"], "--config: there is no preset 'papr'; did you mean paper?"),
         (
             ["--splits=80/10/10", "--data=x"],
-            "--splits parts the facts of a table: a folder of --data has its own split",
+            "--splits divides the facts of a table, but a folder of --data has its own split: leave one out",
         ),
     ],
 )

@@ -105,5 +105,5 @@ def test_runs_of_one_graph_become_mean_and_standard_deviation():
     assert over_runs([one]) == [{**one[0], "model std": None}]
     (row,) = over_runs([one, two])
     assert row == {**one[0], "model": 0.625, "model std": pytest.approx(0.125 * 2**0.5)}
-    with pytest.raises(UserError, match=r"the runs have other pairs or values: give runs of one graph"):
+    with pytest.raises(UserError, match=r"the runs differ in their pairs or values: give runs of one graph"):
         over_runs([one, [{**two[0], "count": 4}]])

@@ -159,7 +159,7 @@ def test_a_flag_for_a_key_that_the_experiment_gives_is_refused_before_any_run(
     """Else zeroed values would stand in the table as the true ones."""
     assert num_experts.main(["--experts=1", "--seeds=0", f"--out={tmp_path}", flag]) == 2
     key = flag.lstrip("-").partition("=")[0]
-    said = f"error: --{key}: the experiment gives {key.removeprefix('config.')} itself; leave the flag out\n"
+    said = f"error: --{key}: the experiment sets {key.removeprefix('config.')} itself; leave the flag out\n"
     assert capsys.readouterr().err == said and not list(tmp_path.iterdir())
 
 
@@ -205,7 +205,7 @@ def test_a_graph_without_test_facts_is_refused_in_one_line(
     untested["test"] = dict.fromkeys(untested["test"])
     monkeypatch.setattr(runs, "run_round", lambda _: untested)
     assert command.main([*flags, f"--out={tmp_path}"]) == 2
-    said = "error: the graph has no test facts, which the figures of this experiment are of\n"
+    said = "error: the graph has no test facts, which this experiment needs for its figures\n"
     assert capsys.readouterr().err == said
 
 

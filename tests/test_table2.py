@@ -141,9 +141,9 @@ def test_wrong_arguments_are_one_line_and_code_two(capsys: pytest.CaptureFixture
         return refusal(*arguments, capsys=capsys)
 
     assert said() == "give --data=configs/credit.py,... or --quick; see --help"
-    assert said(f"--data={DATA}", "--models=tuker") == "--models=tuker is not one; did you mean tucker?"
+    assert said(f"--data={DATA}", "--models=tuker") == "--models=tuker is not a choice; did you mean tucker?"
     assert said(f"--data={DATA}", "--values=shuffled") == (
-        "--values=shuffled must have true, which the table is about"
+        "--values=shuffled must include true, which the table is about"
     )
     assert said(f"--data={DATA}", "--seeds=1,1") == (
         "--seeds=1,1 must be different integers joined by commas, such as 0,1,2"
@@ -154,9 +154,9 @@ def test_wrong_arguments_are_one_line_and_code_two(capsys: pytest.CaptureFixture
     assert said(f"--data={DATA}", "--authors=spotify") == (
         "--authors=spotify: --data has no folder of that name, such as CONFIG@PATH/spotify"
     )
-    assert said(f"--data={DATA}", "--authors=cars").startswith("--authors=cars is not of the paper")
+    assert said(f"--data={DATA}", "--authors=cars").startswith("--authors=cars is not in the paper")
     assert said("--data=configs/credit.py,configs/credit.py") == (
-        "--data has two data sets of the name credit: rename a folder"
+        "--data has two data sets named credit: rename a folder"
     )
     assert said(f"--data={DATA}", "--config.model.dmi=3").startswith("model.dmi is not a config key")
 

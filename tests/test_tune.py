@@ -171,7 +171,7 @@ def test_after_a_kill_the_same_command_goes_on_with_the_trial_that_was_stopped(
     whole = tune.run_round
     monkeypatch.setattr(tune, "run_round", killed)
     assert tune.main(arguments) == 130
-    assert capsys.readouterr().err == "error: interrupted; the same command goes on\n"
+    assert capsys.readouterr().err == "error: interrupted; the same command resumes\n"
     assert not (tmp_path / "tune.json").exists()
     monkeypatch.setattr(tune, "run_round", whole)
     assert tune.main(arguments) == 0
@@ -244,7 +244,7 @@ def test_a_graph_without_validation_facts_is_refused(
     assert tune.main(["--presets=transe", "--trials=1", f"--out={tmp_path}"]) == 2
     line = capsys.readouterr().err
     assert line.endswith(
-        "trial000: the run has no validation MRR to be chosen by; the graph needs validation facts\n"
+        "trial000: the run has no validation MRR to be judged by; the graph needs validation facts\n"
     )
     assert line.count("\n") == 1
 
@@ -264,7 +264,7 @@ def test_records_that_do_not_fit_are_refused(
     (tmp_path / "transe" / "trial000.json").write_text("[]")
     assert tune.main(arguments) == 2
     line = capsys.readouterr().err
-    assert line.endswith("trial000.json is no record of a trial: delete it or give another --out\n")
+    assert line.endswith("trial000.json is not a record of a trial: delete it or give another --out\n")
     (tmp_path / "transe" / "trial000.json").write_text("{")
     assert tune.main(arguments) == 2
     assert "trial000.json is damaged" in capsys.readouterr().err
@@ -276,7 +276,7 @@ def test_records_that_do_not_fit_are_refused(
         ("--trials=0", "--trials=0 is out of range: needs 1 to 1000"),
         ("--trials=many", "argument --trials: invalid int value: 'many'; see --help"),
         ("--seed=-1", "--seed=-1 is out of range: needs an integer >= 0 and < 4294967296"),
-        ("--presets=numeric,rakeg", "--presets=rakeg is not one; did you mean rakge?"),
+        ("--presets=numeric,rakeg", "--presets=rakeg is not a choice; did you mean rakge?"),
         ("--values=shuffled", "argument --values: invalid choice: 'shuffled'"),
         ("--workdir=here", "--workdir=here has no meaning here: see --out, --seed and --values"),
         ("--config.seed=3", "--config.seed=3 has no meaning here"),
@@ -315,4 +315,4 @@ def test_two_trials_of_a_tiny_graph_for_real(tmp_path: Path, capsys: pytest.Capt
         rows = [row for row in map(json.loads, log.splitlines()) if row["kind"] == "valid"]
         assert record["selection_mrr"] == max(row["mrr"] for row in rows)
         assert len(rows) == 3 and record["best_epoch"] in (1, 2, 3)
-    assert "2 trials a preset: graph" in capsys.readouterr().out
+    assert "2 trials per preset: graph" in capsys.readouterr().out

@@ -1,11 +1,11 @@
-"""Time and memory of filtered ranking, beside the per-query formulation.
+"""Time and memory of filtered ranking, next to the per-query formulation.
 
     python -m experiments.benchmark.evaluation --table=fb15k_237 --dim=200 [--dir=FOLDER] [--json=FILE]
     python -m experiments.benchmark.evaluation --entities=4000 --fields=20 --dim=200 --queries=1000
 
-Ranks the test split of FB15k-237, or of a synthetic graph, with NumCoKE of untrained parameters: the work
-does not depend on their values.  --naive=K scores K of the queries one at a time as well, every entity
-encoded anew for each, in turn with the package's encoder and score used in the same way.
+Ranks the test split of FB15k-237, or of a synthetic graph, with NumCoKE and untrained parameters: the work
+does not depend on their values.  --naive=K also scores K of the queries one at a time, encoding every entity
+anew for each, alternating with the package's encoder and score used in the same way.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def graph_of(options: argparse.Namespace) -> LoadedGraph:
 
 
 def measure(loaded: LoadedGraph, *, dim: int, chunk: int, preset: str, naive_queries: int) -> dict[str, Any]:
-    """The keys of the JSON file: seconds, queries, milliseconds a query, memory, device."""
+    """The keys of the JSON file: seconds, queries, milliseconds per query, memory, device."""
     graph = loaded.graph
     of_graph = GraphSizes.of(graph)
     config = config_of(Sizes(of_graph.entities, of_graph.fields, dim, 1, 1), preset)
@@ -85,7 +85,7 @@ def measure(loaded: LoadedGraph, *, dim: int, chunk: int, preset: str, naive_que
 
 
 def random_parameters(model: Any, literals: Literals) -> Any:
-    """As training starts with them."""
+    """Parameters as training starts with them."""
     one = jnp.zeros((1,), jnp.int32)
     return jax.jit(lambda key: model.init(key, one, one[:, None], literals, train=False)["params"])(
         prng.base_key(0)
@@ -93,10 +93,10 @@ def random_parameters(model: Any, literals: Literals) -> Any:
 
 
 def compare(evaluator: Evaluator, params: Any, literals: Literals, queries: np.ndarray) -> dict[str, Any]:
-    """Time a query of both formulations, in turn, on the same queries: encode, score, count what is above.
+    """Time single queries with both formulations, alternating on the same queries: encode and score.
 
     Raises:
-      AssertionError: they do not agree on a score.
+      AssertionError: the two formulations do not agree on a score.
     """
     score_alone = jax.jit(functools.partial(naive.logits, params, literals=literals))
     times: dict[str, list[float]] = {"naive": [], "single": []}
@@ -117,18 +117,18 @@ def compare(evaluator: Evaluator, params: Any, literals: Literals, queries: np.n
 
 
 def show(figures: dict[str, Any]) -> None:
-    """The table."""
+    """Print the table."""
     sizes = figures["sizes"]
     table = Table(
         "what", "figure", title=f"{sizes['graph']}: {sizes['entities']:,} entities, d {sizes['dim']}"
     )
     table.add_row("test queries", f"{figures['queries']:,}")
     table.add_row("filtered ranking", f"{figures['seconds']:.1f} s")
-    table.add_row("CPU time of it", f"{figures['cpu_seconds']:.1f} s")
-    table.add_row("a query", f"{figures['query_ms']:.2f} ms")
+    table.add_row("its CPU time", f"{figures['cpu_seconds']:.1f} s")
+    table.add_row("per query", f"{figures['query_ms']:.2f} ms")
     if "naive_query_ms" in figures:
-        table.add_row("a query alone, relation encoded for it", f"{figures['single_query_ms']:.2f} ms")
-        table.add_row("a query of the per-query formulation", f"{figures['naive_query_ms']:.2f} ms")
+        table.add_row("one query alone, its relation encoded for it", f"{figures['single_query_ms']:.2f} ms")
+        table.add_row("one query, per-query formulation", f"{figures['naive_query_ms']:.2f} ms")
         ratio = figures["naive_query_ms"] / figures["query_ms"]
         table.add_row("per-query formulation over ranking", f"{ratio:.1f} x")
     table.add_row("peak process memory", f"{figures['peak_rss_gib']:.2f} GiB")
@@ -143,12 +143,12 @@ def _run(arguments: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--table", default="synthetic", help=f"one of {', '.join(TABLES)}")
-    parser.add_argument("--dir", default="", help="where the files of fb15k_237 are, as data.dir")
+    parser.add_argument("--dir", default="", help="folder with the files of fb15k_237, as in data.dir")
     numbers = {"entities": 1000, "fields": 20, "dim": 200, "queries": 1000, "chunk": 256}
     for name, value in numbers.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--preset", default="paper", choices=("paper", "numeric"))
-    parser.add_argument("--naive", type=int, default=0, help="queries ranked one at a time as well; 0: none")
+    parser.add_argument("--naive", type=int, default=0, help="queries also scored one at a time; 0: none")
     parser.add_argument("--json", type=Path, help="file for the figures")
     options = parser.parse_args(arguments)
     if options.table not in TABLES:
@@ -157,7 +157,7 @@ def _run(arguments: list[str]) -> int:
         if getattr(options, name) < 1:
             raise UserError(f"--{name}={getattr(options, name)} is out of range: needs an integer >= 1")
     if options.naive and options.preset != "paper":
-        raise UserError("--naive is the paper's model: leave --preset out")
+        raise UserError("--naive has only the paper's model: leave --preset out")
     figures = measure(
         graph_of(options),
         dim=options.dim,

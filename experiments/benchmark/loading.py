@@ -3,7 +3,7 @@
     python -m experiments.benchmark.loading --triples=10000000 --entities=1000000
 
 Writes a folder of random facts and literals to a temporary place, loads it in a fresh process and prints
-seconds, triples a second and the peak resident memory of that process as one JSON line.
+seconds, rows per second and the peak resident memory of that process as one JSON line.
 """
 
 import argparse
@@ -32,7 +32,10 @@ def _run(arguments: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     sizes = {"triples": 10_000_000, "entities": 1_000_000, "relations": 500, "fields": 10}
-    told = {"triples": "facts in all three files together", "fields": "numeric; half of the cells are given"}
+    told = {
+        "triples": "facts in all three files together",
+        "fields": "numeric fields; half of their cells have a value",
+    }
     for name, size in sizes.items():
         parser.add_argument(f"--{name}", type=int, default=size, help=told.get(name))
     parser.add_argument("--folder", help="load this folder instead of a generated one")
@@ -59,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def load_in_fresh_process(folder: str) -> int:
-    """Measures in another process, whose memory holds nothing but the reader's; its exit code."""
+    """Measure in a new process, which holds nothing but the reader in memory; returns its exit code."""
     command = [sys.executable, "-m", "experiments.benchmark.loading", f"--load={folder}"]
     return subprocess.run(command, check=False).returncode
 

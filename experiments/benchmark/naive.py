@@ -1,8 +1,8 @@
-"""NumCoKE query by query, as the equations read: the benchmarks' yardstick, tested equal to the package.
+"""NumCoKE query by query, as the equations read: the benchmarks' yardstick, tested to equal the package.
 
 For each query (h, r) all N entities are encoded anew, with the attribute vectors o_im [N, M, a] written out
-and every operator applied to them, and scored by subtracting whole tables.  Cost O(B N M d), as where an
-encoder is called for every pair.  Only the default switches exist here, without noise and dropout.
+and every operator applied to them, and scored by subtracting whole tables.  The cost is O(B N M d), as when
+an encoder is called for every pair.  Only the default switches exist here, without noise and dropout.
 """
 
 from typing import Any
@@ -110,7 +110,7 @@ def loss(
 
 
 class NaiveStep:
-    """A compiled step of Adam on `loss`, called again and again on its own state."""
+    """A compiled step of Adam on `loss`, called repeatedly on its own state."""
 
     def __init__(self, sizes: Sizes) -> None:
         model = create_model(config_of(sizes, "paper"), GraphSizes(sizes.entities, RELATIONS, sizes.fields))
@@ -135,7 +135,7 @@ class NaiveStep:
         self.compiled: Any = jax.jit(step, donate_argnums=0).lower(self.state).compile()
 
     def __call__(self) -> Array:
-        """One step; its loss."""
+        """Run one step and return its loss."""
         self.state, total = self.compiled(self.state)
         jax.block_until_ready(self.state)
         return total

@@ -1,12 +1,12 @@
-"""A training step and a filtered ranking beside those of PyKEEN, at the same N, d, batch and facts.
+"""A training step and a filtered ranking next to those of PyKEEN, at the same N, d, batch and facts.
 
     python -m venv ENV && ENV/bin/pip install pykeen
     python -m experiments.benchmark.peers --peer-python=ENV/bin/python --entities=1000 --dim=200 [--json=FILE]
 
-Compared is the same task: TransE with L1 distance, every entity scored as tail of each (head, relation) of
-the batch, binary cross-entropy, Adam; then filtered ranks of the tails of the test facts.  PyKEEN calls the
-training LCWA.  It runs in a process of its own, of another environment, which waits for its turn: a
-measurement here, a measurement there, so that a machine that slows down slows both.  Both may use all cores.
+Both do the same task: TransE with L1 distance, every entity scored as tail of each (head, relation) of the
+batch, binary cross-entropy, Adam; then filtered ranks of the tails of the test facts.  PyKEEN calls the
+training LCWA.  It runs in a process of its own, from another environment.  The two take turns, one
+measurement each, so that a machine that slows down slows both.  Both may use all cores.
 """
 
 import argparse
@@ -51,11 +51,11 @@ def create(sizes: dict[str, int]) -> Run:
 
 
 class Peer:
-    """PyKEEN in its own process: a line with a command in, a line with JSON out.
+    """PyKEEN in its own process: one line with a command in, one line of JSON out.
 
     Args:
       python: interpreter of an environment that has PyKEEN.
-      run: whose facts it gets.
+      run: the run whose facts it gets.
       sizes: of the problem.
     """
 
@@ -80,7 +80,7 @@ class Peer:
         self.about = self.ask("about")
 
     def ask(self, command: str) -> dict[str, Any]:
-        """What it answers; UserError if it has ended instead."""
+        """Its answer; raises UserError if it has ended instead."""
         assert self._process.stdin is not None and self._process.stdout is not None
         try:
             self._process.stdin.write(command + "\n")
@@ -92,20 +92,20 @@ class Peer:
             raise UserError(f"--peer-python: PyKEEN ended at {command!r}: {lines[-1]}") from None
 
     def close(self) -> None:
-        """Ends the process."""
+        """End the process."""
         self._process.terminate()
         with contextlib.suppress(BrokenPipeError):  # a command that it has not read
             self._process.communicate()
 
 
 class Own:
-    """This package at the same work."""
+    """This package doing the same work."""
 
     def __init__(self, run: Run) -> None:
         self._run, self._state, self._number = run, run.fresh_state(), 0
 
     def step(self) -> dict[str, float]:
-        """Seconds of wall clock and processor of a training step, the making of its batch included."""
+        """Wall-clock and processor seconds of a training step, including the making of its batch."""
         began, began_cpu = time.perf_counter(), time.process_time()
         self._state, loss = self._run.step(self._state, self._run.batch(self._number))
         jax.block_until_ready(loss)
@@ -113,7 +113,7 @@ class Own:
         return {"wall": time.perf_counter() - began, "cpu": time.process_time() - began_cpu}
 
     def rank(self) -> dict[str, float]:
-        """Seconds of a filtered ranking of the test facts' tails."""
+        """Wall-clock and processor seconds of a filtered ranking of the test facts' tails."""
         began, began_cpu = time.perf_counter(), time.process_time()
         metrics = self._run.evaluate(self._state.params, "test")["all"]
         assert metrics["count"] == len(self._run.graph.test)
@@ -121,7 +121,7 @@ class Own:
 
 
 def measure(python: Path, sizes: dict[str, int], *, repeats: int) -> dict[str, Any]:
-    """Milliseconds of both in turn: medians of wall clock, and least processor time."""
+    """Milliseconds of both, measured in turn: median wall-clock time and least processor time."""
     run = create(sizes)
     own = Own(run)
     with tempfile.TemporaryDirectory() as folder:
@@ -143,9 +143,11 @@ def measure(python: Path, sizes: dict[str, int], *, repeats: int) -> dict[str, A
 
 
 def show(figures: dict[str, Any]) -> None:
-    """The table."""
+    """Print the table."""
     sizes, about = figures["sizes"], figures["peer"]
-    title = f"TransE, L1: {sizes['entities']:,} entities, d {sizes['dim']}, {sizes['queries']} queries a step"
+    title = (
+        f"TransE, L1: {sizes['entities']:,} entities, d {sizes['dim']}, {sizes['queries']} queries per step"
+    )
     table = Table("what", "here", f"PyKEEN {about['pykeen']}", "ratio", "ratio of CPU time", title=title)
     for what, label in (
         ("step", "training step"),
@@ -173,7 +175,7 @@ def _run(arguments: list[str]) -> int:
         if getattr(options, name) < 1:
             raise UserError(f"--{name}={getattr(options, name)} is out of range: needs an integer >= 1")
     if options.peer_python is None or not options.peer_python.is_file():
-        found = " is missing" if options.peer_python is None else f"={options.peer_python} is no file"
+        found = " is missing" if options.peer_python is None else f"={options.peer_python} is not a file"
         raise UserError(
             f"--peer-python{found}: make an environment with `python -m venv ENV && ENV/bin/pip install "
             "pykeen` and give ENV/bin/python"

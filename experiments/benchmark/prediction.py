@@ -1,4 +1,4 @@
-"""How long a trained model takes to load and to answer, beside what is compiled on the way.
+"""How long a trained model takes to load and to answer, with compilation counted apart.
 
     python -m experiments.benchmark.prediction --entities=1000 --queries=10000
 
@@ -32,7 +32,7 @@ def _run(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--entities", type=int, default=1_000)
     parser.add_argument(
-        "--queries", type=int, default=10_000, help="random (head, relation), answers: 10 each"
+        "--queries", type=int, default=10_000, help="random (head, relation) pairs, 10 answers each"
     )
     parser.add_argument("--workdir", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def measure(workdir: Path, queries: int) -> dict[str, Any]:
-    """Seconds of loading the run and of answering random queries, the second time with all compiled."""
+    """Seconds to load the run and to answer random queries, the second time with everything compiled."""
     import jax
 
     from numcoke_jax.predict import AnswerSettings

@@ -24,14 +24,14 @@ from numcoke_jax.step import TrainState
 RELATIONS = 8
 DEFAULTS = {"entities": 300, "fields": 20, "dim": 200, "queries": 256, "relations": 4}
 MESH = ("mesh_data", "mesh_entity")
-TAIL_SHARE = 0.2  # of all entities that are tails of a query where all are scored
+TAIL_SHARE = 0.2  # share of the entities that are tails of a query, if all are scored
 
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
     """What a step has to do, and on how many devices.
 
-    N, M, d (= a), queries a step, relation slots they share, sampled candidates (0: all entities); devices
+    N, M, d (= a), queries per step, relation slots they share, sampled candidates (0: all entities); devices
     that share the queries, devices that share the entities.
     """
 
@@ -46,7 +46,7 @@ class Sizes:
 
     @property
     def columns(self) -> int:
-        """E, the entities that a step works on: with one tail a query where candidates are sampled."""
+        """E, the entities that a step works on: with one tail per query if candidates are sampled."""
         if not self.candidates:
             return self.entities
         limit = own_tail_limit(self.candidates, self.queries, 1, 1)
@@ -63,11 +63,13 @@ def add_sizes(parser: argparse.ArgumentParser, **defaults: int) -> None:
 def add_mesh(parser: argparse.ArgumentParser) -> None:
     """The arguments --mesh-data and --mesh-entity, which `sizes_of` reads too."""
     parser.add_argument("--mesh-data", type=int, default=1, help="mesh.data: devices that share the queries")
-    parser.add_argument("--mesh-entity", type=int, default=1, help="mesh.entity: that share the entities")
+    parser.add_argument(
+        "--mesh-entity", type=int, default=1, help="mesh.entity: devices that share the entities"
+    )
 
 
 def sizes_of(options: argparse.Namespace) -> Sizes:
-    """The sizes that were asked for; raises UserError for those that cannot be."""
+    """The sizes that were asked for; raises UserError for impossible ones."""
     mesh = {name: value for name, value in vars(options).items() if name in MESH}
     for name, value in ({name: getattr(options, name) for name in DEFAULTS} | mesh).items():
         if value < 1:
@@ -79,7 +81,7 @@ def sizes_of(options: argparse.Namespace) -> Sizes:
         raise UserError(f"--queries={options.queries} must be a multiple of --relations={options.relations}")
     sizes = Sizes(**{name: getattr(options, name) for name in (*DEFAULTS, "candidates")}, **mesh)
     if sizes.candidates:
-        sizes.columns  # noqa: B018  (raises where there are too few entities)
+        sizes.columns  # noqa: B018  (raises if there are too few entities)
     return sizes
 
 
@@ -105,7 +107,7 @@ def random_literals(sizes: Sizes) -> Literals:
 
 
 def random_batch(sizes: Sizes, *, seed: int) -> Batch:
-    """Random queries; with all entities a fifth of them are tails, with candidates one is; few negatives."""
+    """Random queries with few negatives; a fifth of all entities are tails, with candidates just one."""
     generator = np.random.default_rng(seed)
     shape = sizes.relations, sizes.queries // sizes.relations
     heads = generator.integers(0, sizes.entities, shape)
@@ -137,7 +139,7 @@ def random_batch(sizes: Sizes, *, seed: int) -> Batch:
 
 
 class Step:
-    """A compiled training step, called again and again on its own state.
+    """A compiled training step, called repeatedly on its own state.
 
     Args:
       sizes: of the problem.
@@ -159,16 +161,16 @@ class Step:
         self.compiled: Any = programs.step.lower(self.state, self.batch, self.literals).compile()
 
     def __call__(self) -> jax.Array:
-        """One step; its loss, which is there when the step is done."""
+        """Run one step to its end and return its loss."""
         self.state, loss = self.compiled(self.state, self.batch, self.literals)
         jax.block_until_ready(self.state.params)
         return loss
 
     def temporary_bytes(self) -> int | None:
-        """Of the compiled step, on top of its arguments and results; None if not known."""
+        """Memory of the compiled step on top of its arguments and results; None if not known."""
         return getattr(self.compiled.memory_analysis(), "temp_size_in_bytes", None)
 
     def state_bytes(self) -> int:
-        """Of parameters and optimiser's moments on one device."""
+        """Memory of the parameters and the optimiser's moments on one device."""
         arrays = jax.tree.leaves((self.state.params, self.state.opt_state))
         return sum(array.addressable_shards[0].data.nbytes for array in arrays)

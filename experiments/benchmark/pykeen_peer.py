@@ -1,8 +1,8 @@
-"""The PyKEEN side of `peers.py`: run by an interpreter that has PyKEEN and nothing of this package.
+"""The PyKEEN side of `peers.py`, run by an interpreter that has PyKEEN and nothing of this package.
 
     ENV/bin/python experiments/benchmark/pykeen_peer.py FACTS.npz ENTITIES RELATIONS DIM BATCH CHUNK
 
-Reads commands from standard input, a line each: about, step, rank.  Answers each with a line of JSON.
+Reads commands from standard input, one per line: about, step, rank.  Answers each with one line of JSON.
 """
 
 import json
@@ -43,7 +43,7 @@ class PykeenPeer:
         self._chunk = chunk
 
     def about(self) -> dict[str, str]:
-        """Versions."""
+        """Versions and number of threads."""
         import pykeen.version
         import torch
 
@@ -54,7 +54,7 @@ class PykeenPeer:
         }
 
     def step(self) -> dict[str, float]:
-        """Seconds of a training step, the making of its batch included."""
+        """Wall-clock and processor seconds of a training step, including the making of its batch."""
         began, began_cpu = time.perf_counter(), time.process_time()
         try:
             batch = next(self._rest)
@@ -72,7 +72,7 @@ class PykeenPeer:
         return {"wall": time.perf_counter() - began, "cpu": time.process_time() - began_cpu}
 
     def rank(self) -> dict[str, float]:
-        """Seconds of filtered tail ranks of the test facts."""
+        """Wall-clock and processor seconds of the filtered tail ranks of the test facts."""
         began, began_cpu = time.perf_counter(), time.process_time()
         self._evaluator.evaluate(
             model=self._model,
@@ -86,7 +86,7 @@ class PykeenPeer:
 
 
 def main(arguments: list[str]) -> None:
-    """Answers commands until standard input ends."""
+    """Answer commands until standard input ends."""
     answers, sys.stdout = sys.stdout, sys.stderr  # what the library prints must not mix with the answers
     peer = PykeenPeer(arguments[0], *map(int, arguments[1:]))
     for line in sys.stdin:

@@ -3,12 +3,13 @@
     python -m experiments.benchmark.scaling [--vary=entities,fields,...] [--json=FILE]
     python -m experiments.benchmark.scaling --vary=entities --values=4000,64000 --rounds=3
 
-One size changes at a time, the others stay.  Every size runs `experiments.benchmark.step` in a process of its
-own, whose peak memory is its own, --rounds times in turn with the others; the round with the fastest step
-counts.  Growth is a step's time a unit of the size over that of the first value: 1 is linear.  For candidates
-the graph grows and 2,048 candidates stay, so it is the step's time itself over the first: 1 is constant.  For
-devices, which share the entities, it is that too: 1 / devices would be ideal.  Without so many devices the
-CPU's cores are cut into pretended ones, which show the memory of each and the price of talking, no gain.
+One size changes at a time.  Every value runs `experiments.benchmark.step` in a process of its own, so that
+peak memory is measured separately, --rounds times in turn with the others; the round with the fastest step
+counts.  Growth is a step's time per unit of the size over that of the first value: 1 is linear.  For
+candidates the graph grows and the 2,048 candidates stay, so growth is the step's time itself over the first:
+1 is constant.  The same holds for devices, which share the entities: 1 / devices would be ideal.  On a
+machine with fewer devices the CPU's cores are divided into simulated ones, which show the memory of each and
+the cost of communication, but no gain.
 """
 
 import argparse
@@ -37,7 +38,7 @@ VALUES = {
     "candidates": (100_000, 1_000_000),
     "devices": (1, 2, 4, 8),
 }
-WHOLE = ("candidates", "devices")  # growth is not a unit
+WHOLE = ("candidates", "devices")  # growth is not per unit
 FIXED = {
     "candidates": {"dim": 64, "candidates": 2048},
     "fields": {"entities": 1000},
@@ -53,12 +54,12 @@ def step_arguments(vary: str, value: int) -> dict[str, int]:
 
 
 def run_step(sizes: dict[str, int], repeats: int) -> dict[str, Any]:
-    """Figures of a step in a process of its own."""
+    """Figures of a step that runs in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "step.json"
         arguments = [f"--{name}={value}" for name, value in sizes.items()]
         command = [sys.executable, "-m", "experiments.benchmark.step", *arguments, f"--repeats={repeats}"]
-        devices = f"--xla_force_host_platform_device_count={sizes.get('mesh-entity', 1)}"  # of CPUs alone
+        devices = f"--xla_force_host_platform_device_count={sizes.get('mesh-entity', 1)}"  # affects CPUs only
         environment = os.environ | {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {devices}".strip()}
         done = subprocess.run([*command, f"--json={file}"], capture_output=True, text=True, env=environment)
         if done.returncode:
@@ -68,7 +69,7 @@ def run_step(sizes: dict[str, int], repeats: int) -> dict[str, Any]:
 
 
 def measure(vary: str, values: tuple[int, ...], *, rounds: int, repeats: int) -> list[dict[str, Any]]:
-    """A row a value, with "growth" against the first."""
+    """One row per value, with "growth" relative to the first."""
     best: dict[int, dict[str, Any]] = {}
     for _ in range(rounds):
         for value in values:
@@ -87,10 +88,10 @@ def measure(vary: str, values: tuple[int, ...], *, rounds: int, repeats: int) ->
 
 
 def show(vary: str, rows: list[dict[str, Any]]) -> None:
-    """The table of one size."""
+    """Print the table of one size."""
     fixed = ", ".join(f"{key} {value}" for key, value in step_arguments(vary, 0).items() if value)
     columns = "step\nms", "CPU\nms", "growth", "pairwise\nms", "peak\nGiB", "temp.\nMiB", "state\nMiB"
-    table = Table(vary, *columns, title=fixed, caption="temp. and state: of one device")
+    table = Table(vary, *columns, title=fixed, caption="temp. and state: per device")
     for row in rows:
         temporary = row["compiled_temp_bytes"]
         table.add_row(
@@ -113,9 +114,9 @@ def _run(arguments: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--vary", default=",".join(VALUES), help="sizes, separated by commas")
-    parser.add_argument("--values", help="instead of the usual ones, of one size: numbers with commas")
+    parser.add_argument("--values", help="for one size: numbers joined by commas, in place of the usual ones")
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--repeats", type=int, default=10, help="measured steps a process")
+    parser.add_argument("--repeats", type=int, default=10, help="measured steps per process")
     parser.add_argument("--json", type=Path, help="file for the rows")
     options = parser.parse_args(arguments)
     chosen = options.vary.split(",")

@@ -1,4 +1,4 @@
-"""Time of one training step at given sizes, beside the pairwise reductions alone.
+"""Time of one training step at given sizes, next to the pairwise reductions alone.
 
     python -m experiments.benchmark.step --entities=300 --fields=20 --dim=200 --queries=256 [--json=FILE]
     python -m experiments.benchmark.step --entities=1000000 --dim=64 --candidates=2048
@@ -6,10 +6,10 @@
     XLA_FLAGS=--xla_force_host_platform_device_count=8 python -m experiments.benchmark.step --mesh-entity=8
 
 The step is NumCoKE with the settings of a preset, on random numbers.  All times are measured in turn, so that
-a machine that slows down slows all of them; step_ms and pairwise_ms are medians of --repeats after a warm-up,
-the keys with "best" the fastest call, those with "cpu" the least processor time of all threads.  The pairwise
-pass is the translation distance and the order term of the same sizes, forward and backward, on one device: a
-step's floor.
+a machine that slows down slows all of them; step_ms and pairwise_ms are medians of --repeats calls after a
+warm-up, keys with "best" are the fastest call, keys with "cpu" the least processor time of all threads.  The
+pairwise pass is the translation distance and the order term at the same sizes, forward and backward, on one
+device: a lower bound for a step.
 """
 
 import argparse
@@ -38,13 +38,13 @@ PRESETS = ("paper", "numeric")
 
 
 def measure(sizes: Sizes, *, repeats: int, preset: str, naive: bool) -> dict[str, Any]:
-    """The keys of the JSON file: step_ms, pairwise_ms, peak_rss_gib, compiled_temp_bytes, device, more."""
+    """The keys of the JSON file: step_ms, pairwise_ms, peak_rss_gib, compiled_temp_bytes, device and more."""
     began = time.perf_counter()
     step = Step(sizes, preset)
     compile_seconds = time.perf_counter() - began
     functions: dict[str, Callable[[], Any]] = {"step": step, "pairwise": pairwise_pass(sizes)}
     process = {}
-    if naive:  # its memory is its own: the figures of the process are taken before
+    if naive:  # its memory must not count: the figures of the process are taken before
         jax.block_until_ready([function() for function in functions.values()])
         process = process_figures()
         functions["naive"] = NaiveStep(sizes)
@@ -78,7 +78,7 @@ def pairwise_pass(sizes: Sizes) -> Callable[[], Any]:
 
 
 def show(figures: dict[str, Any]) -> None:
-    """The table."""
+    """Print the table."""
     sizes = figures["sizes"]
     what = f"{sizes['candidates']:,} candidates" if sizes["candidates"] else "all scored"
     table = Table(
@@ -112,12 +112,12 @@ def show(figures: dict[str, Any]) -> None:
     if "gflops_per_second" in figures:
         table.add_row("by XLA's count", f"{figures['gflops_per_second']:.1f} GFLOP/s")
     for key, label in (
-        ("share_of_flops", "of the card's FLOP rate"),
-        ("share_of_bandwidth", "of its bandwidth"),
+        ("share_of_flops", "share of the card's FLOP rate"),
+        ("share_of_bandwidth", "share of its bandwidth"),
     ):
         if key in figures:
             table.add_row(label, f"{100 * figures[key]:.1f} %")
-    table.add_row("parameters and moments a device", f"{figures['state_bytes'] / 2**20:.1f} MiB")
+    table.add_row("parameters and moments per device", f"{figures['state_bytes'] / 2**20:.1f} MiB")
     table.add_row("device", figures["device"])
     rich.console.Console().print(table)
 

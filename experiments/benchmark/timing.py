@@ -26,9 +26,9 @@ class Timing:
 
     Attributes:
       median: wall clock.
-      best: the fastest call, wall clock; what is left of the time when nobody else uses the machine.
-      cpu: the call with the least processor time of all threads of this process, which does not count what
-        others have done on the same cores meanwhile.
+      best: wall clock of the fastest call; closest to the time when nobody else uses the machine.
+      cpu: the least processor time of a call, over all threads of this process; it does not count what
+        others did on the same cores in the meantime.
     """
 
     median: float
@@ -48,7 +48,7 @@ class Timing:
 def interleaved(functions: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, Timing]:
     """Time every function `repeats` times, one call each in turn: a machine that slows down slows all.
 
-    A function returns arrays, which are waited for.
+    Each function returns arrays, which are waited for.
     """
     wall: dict[str, list[float]] = {name: [] for name in functions}
     cpu: dict[str, list[float]] = {name: [] for name in functions}
@@ -63,7 +63,7 @@ def interleaved(functions: Mapping[str, Callable[[], Any]], repeats: int) -> dic
 
 
 def process_figures() -> dict[str, Any]:
-    """peak_rss_gib of this process so far, and device."""
+    """The peak_rss_gib of this process so far, and the device."""
     return {
         "peak_rss_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
         "device": jax.devices()[0].device_kind,
@@ -71,9 +71,9 @@ def process_figures() -> dict[str, Any]:
 
 
 def rates(compiled: Any, seconds: float) -> dict[str, float]:
-    """FLOP and bytes a second that XLA's own count of a compiled function makes; of known cards the share.
+    """FLOP and bytes per second by XLA's own count for a compiled function; for known cards also the share.
 
-    Keys: gflops_per_second, gbytes_per_second, share_of_flops, share_of_bandwidth; those that are known.
+    Keys: gflops_per_second, gbytes_per_second, share_of_flops, share_of_bandwidth; only those that are known.
     """
     analysis = compiled.cost_analysis() or {}
     found = {}
