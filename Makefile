@@ -1,7 +1,7 @@
 # Everything a newcomer needs: `make demo` and `make test` start from a fresh clone with nothing installed.
 #   make demo ARGS="--config.seed=1"        more flags for the program
-#   make test PYTHON=/path/to/python3.12    the interpreter that makes .venv, where there is none yet
-#   make demo REQUIREMENTS=requirements-cpu.txt   no GPU libraries although there is a GPU
+#   make test PYTHON=/path/to/python3.12    the interpreter that makes .venv, if there is none yet
+#   make demo REQUIREMENTS=requirements-cpu.txt   no GPU libraries even if there is a GPU
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -10,11 +10,11 @@ SHELL := /bin/sh
 VENV := .venv
 PY := $(VENV)/bin/python
 REQUIREMENTS ?= $(shell if nvidia-smi -L >/dev/null 2>&1; then echo requirements.txt; else echo requirements-cpu.txt; fi)
-# The versions that the suite ran on come first, newest of them first; then whatever is new enough.
+# The versions that the test suite ran on come first, newest first; then whatever is new enough.
 CANDIDATES := $(or $(PYTHON),python3.13 python3.12 python3.11 python3 python3.14)
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 SUITABLE := import venv, ensurepip; $(NEW_ENOUGH)
-# Written last, so an interrupted install is done again.
+# Written last, so an interrupted install is repeated.
 INSTALLED := $(VENV)/installed-$(basename $(REQUIREMENTS))
 
 RAW_TABLES := $(wildcard ../shared/data/raw)
@@ -50,7 +50,7 @@ $(INSTALLED): $(REQUIREMENTS) constraints.txt pyproject.toml
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
-demo: $(INSTALLED)  ## train on the cars table that a package ships, about 2 minutes
+demo: $(INSTALLED)  ## train on the cars table, which comes with a package, about 2 minutes
 	$(PROGRAM) --config=configs/cars.py $(ARGS)
 
 spotify: $(INSTALLED)  ## train on the Spotify table
@@ -73,7 +73,7 @@ lint: $(INSTALLED)  ## ruff and mypy
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy $(CHECKED)
 
-format: $(INSTALLED)  ## let ruff mend layout and import order
+format: $(INSTALLED)  ## let ruff fix layout and import order
 	$(PY) -m ruff check --fix-only --quiet .
 	$(PY) -m ruff format .
 
