@@ -39,7 +39,7 @@ def commands_of(
     Args:
       config: config file, with or without a preset.
       seeds: number of rounds.
-      out: folder of the rounds; None: beside the config's own workdir, ending in -seeds.
+      out: folder of the rounds; None: next to the config's own workdir, ending in -seeds.
       extra: --config.KEY=VALUE flags of every round.
 
     Raises:

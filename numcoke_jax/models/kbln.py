@@ -48,7 +48,7 @@ class Experts:
 
 
 class KBLN(nn.Module):
-    """DistMult beside radial basis functions of the differences of values; reads `literals.facts`.
+    """DistMult plus radial basis functions of the differences of values; reads `literals.facts`.
 
     Attributes:
       sizes: N, R and M.
