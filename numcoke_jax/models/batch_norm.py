@@ -2,8 +2,8 @@
 
 Source: Ioffe and Szegedy, "Batch Normalization", ICML 2015.  In training, rows are normalised by the mean and
 variance of the step's rows; in evaluation, by running averages of these.  The averages are parameter leaves
-without a gradient; the step writes them after the optimiser's update (`with_statistics`).  So
-checkpoints, ranking and everything else that handles parameters handles them too.
+without a gradient; the step writes them after the optimiser's update (`with_statistics`).  So checkpoints,
+ranking and everything else that handles parameters handles them too.
 """
 
 from typing import Any
@@ -14,8 +14,8 @@ from flax import traverse_util
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-STATISTICS = "statistics"  # collection that a step has to write into the parameters
-STEP, REAL_QUERIES = "step", "real_queries"  # collection and variable that a step hands to the model
+STATISTICS = "statistics"  # the collection that a step has to write into the parameters
+STEP, REAL_QUERIES = "step", "real_queries"  # the collection and variable that a step passes to the model
 
 
 class BatchNorm(nn.Module):
@@ -55,9 +55,9 @@ class BatchNorm(nn.Module):
 
 
 def real_queries(model: nn.Module, heads: Int[Array, "S H"]) -> Float[Array, "S H"]:
-    """1 for the real queries of a step and 0 for its padding; all 1 where the caller of `model` names none.
+    """1 for the real queries of a step and 0 for its padding; all 1 if the caller of `model` passes no mask.
 
-    A variable of the model's, because padding concerns only the few models that normalise over queries.
+    It is a variable of the model, because padding matters only to the few models that normalise over queries.
     """
     mask: Array | None = model.get_variable(STEP, REAL_QUERIES)
     return jnp.ones(heads.shape) if mask is None else mask.astype(jnp.zeros(()).dtype)

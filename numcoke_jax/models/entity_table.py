@@ -25,9 +25,9 @@ class ConcatenatedAttributes(nn.Module):
     """W [e; x] + b.
 
     Attributes:
-      spread: None: W starts as dense layers do.  Otherwise e' starts as e plus a share of the values of that
-        standard deviation (for values of unit size), so that models whose geometry depends on the size of
-        their vectors, such as points near the origin of a ball, start where they would without values.
+      spread: None: W starts as dense layers do.  Otherwise e' starts as e plus a share of the values of
+        that standard deviation (for values of unit size), so that models whose geometry depends on the size
+        of their vectors, such as points near the origin of a ball, start where they would without values.
     """
 
     spread: float | None = None
@@ -41,7 +41,7 @@ class ConcatenatedAttributes(nn.Module):
 
 
 def identity_and_noise(spread: float) -> nn.initializers.Initializer:
-    """W^T [d + M, d]: e as it is, plus x times noise that makes a share of standard deviation `spread`."""
+    """W^T [d + M, d]: e unchanged, plus x times noise that gives a share of standard deviation `spread`."""
 
     def start(key: Key[Array, ""], shape: Any, dtype: Any) -> Float[Array, "joint d"]:
         joint, dim = shape
