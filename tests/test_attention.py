@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from numcoke_jax.models import attention
 from numcoke_jax.models.attention import LINEAR_OPERATORS, OPERATORS, PerceptualAttention
 from tests import examples
 from tests.oracles import attention as oracle
@@ -133,3 +134,19 @@ def test_an_operator_brings_its_own_weights_and_no_others(operators: tuple[str, 
     assert jax.tree.map(jnp.shape, parameters) == {
         name: shape for name, shape in shapes.items() if name not in absent
     }
+
+
+def test_many_parts_of_a_value_equal_the_equation_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention, "MOST_UNROLLED_PARTS", Q - 1)
+    assert_equals_the_equation(operators=OPERATORS)
+
+
+def test_the_program_does_not_grow_with_the_parts_of_a_value() -> None:
+    module, _ = module_and_parameters()
+
+    def operations(parts: int) -> int:
+        wide = ENTITIES, RELATIONS, examples.normal(N, M, parts, seed=3), examples.normal(M, parts, A, seed=4)
+        parameters = examples.parameters_of(module, *wide)
+        return len(jax.make_jaxpr(module.apply)({"params": parameters}, *wide).eqns)
+
+    assert operations(60) == operations(6)

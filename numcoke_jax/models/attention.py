@@ -21,6 +21,7 @@ from numcoke_jax.ops import products
 
 LINEAR_OPERATORS = ("product", "difference", "concatenation")
 OPERATORS = (*LINEAR_OPERATORS, "mlp")
+MOST_UNROLLED_PARTS = 4  # of a value's coefficients: time to compile grows with each, 1,024 bins took minutes
 NEGATIVE_SLOPE = 0.2  # of the LeakyReLU, as in graph attention networks
 
 
@@ -95,6 +96,8 @@ class PerceptualAttention(nn.Module):
             value_weight = value_weight + concatenation[:, size:]
         of_parts = of_parts + einsum("la,mqa->qlm", value_weight, basis)
         scores = einsum("sna,la->snl", query, query_weight)[..., None]
+        if parts > MOST_UNROLLED_PARTS:
+            return scores + (of_parts * jnp.swapaxes(coefficients, 1, 2)[:, :, None]).sum(-3)
         # Added up one by one: XLA's reduction over an axis of 3 takes as long as the matrix product.
         for part in range(parts):
             scores = scores + of_parts[..., part, :, :] * coefficients[:, None, :, part]
@@ -126,12 +129,23 @@ class PerceptualAttention(nn.Module):
     ) -> Float[Array, "S N a"]:
         """o(l) = sum_mq (a_m c_mq) (W_agg(l) T_mq), heads concatenated."""
         einsum = functools.partial(products.einsum, self.products)
-        parts, size = basis.shape[1:]
+        size = basis.shape[-1]
         matrices = nn.initializers.xavier_normal(batch_axis=(0,))
         kernel = self.param("aggregation", matrices, (self.heads, size // self.heads, size))  # W_agg
         values = einsum("lba,mqa->lqmb", kernel, basis).reshape(self.heads, -1, size // self.heads)
         outputs = []
         for head in range(self.heads):  # one plain product per head: batched ones move their operands around
-            shares = [weights[:, :, head] * coefficients[..., part] for part in range(parts)]
-            outputs.append(einsum("snk,kb->snb", jnp.concatenate(shares, axis=-1), values[head]))
+            shares = self.shares(weights[:, :, head], coefficients)
+            outputs.append(einsum("snk,kb->snb", shares, values[head]))
         return jnp.concatenate(outputs, axis=-1)
+
+    @staticmethod
+    def shares(
+        weights: Float[Array, "S N M"], coefficients: Float[Array, "N M Q"]
+    ) -> Float[Array, "S N Q*M"]:
+        """a_m c_mq, the parts one after the other."""
+        parts = coefficients.shape[-1]
+        if parts > MOST_UNROLLED_PARTS:
+            together = weights[:, :, None] * jnp.swapaxes(coefficients, 1, 2)
+            return together.reshape(*weights.shape[:2], -1)
+        return jnp.concatenate([weights * coefficients[..., part] for part in range(parts)], axis=-1)
