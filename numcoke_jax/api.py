@@ -6,7 +6,7 @@
     model = train(kg, workdir="runs/mine")
     model.predict(head="ford pinto", relation="Weight_comp", top=5)
 
-A run that begins here keeps its graph in its workdir, so that `Model.load(workdir)` needs nothing else.
+A run started here keeps its graph in its workdir, so `Model.load(workdir)` needs nothing else.
 """
 
 import dataclasses
@@ -68,21 +68,20 @@ class NumericKG:
         """The comparative graph of a table: (h, "Weight_comp", t) says that h's Weight is above t's.
 
         Args:
-          frame: a row an entity; missing values as NaN, None or NA.
-          name: the column that names an entity, or several, joined by ", ".
+          frame: one row per entity; missing values as NaN, None or NA.
+          name: the column that names the entities, or several, joined by ", ".
           relations: one or several numeric columns that get a relation each; (): all fields.
           fields: one or several numeric columns stored as values; (): every numeric one.
-          **settings: of `ComparisonSettings`, such as group_size=0, split=(0.8, 0.1, 0.1), seed=1.
+          **settings: those of `ComparisonSettings`, such as group_size=0, split=(0.8, 0.1, 0.1), seed=1.
 
         Raises:
-          UserError: a column is missing, twice there or holds other things than numbers, or a setting is
-            wrong.
+          UserError: a column is missing, appears twice or holds anything but numbers, or a setting is wrong.
         """
         file = frame_table("table", frame)
         names, compared, stored = (tuple(_listed(given)) for given in (name, relations, fields))
         notices: list[str] = []
         if not names:
-            raise UserError("from_table: name: give the column that names an entity, or several")
+            raise UserError("from_table: name: give the column, or columns, that name the entities")
         if not stored:
             stored, notices = numeric_columns(file, (*names, *compared))
         every = tuple(dict.fromkeys((*compared, *stored)))
@@ -92,7 +91,7 @@ class NumericKG:
         known = [field.name for field in dataclasses.fields(ComparisonSettings)]
         for key in settings:
             if key not in known:
-                raise UserError(f"from_table: {key} is no setting; there are {', '.join(known)}")
+                raise UserError(f"from_table: {key} is not a setting; the settings are {', '.join(known)}")
         spec = TableSpec("table", (), "", names, ", ".join(["{}"] * len(names)), every, compared or every)
         table = entity_table(spec, file)
         table = dataclasses.replace(table, notices=(*notices, *table.notices))
@@ -108,16 +107,16 @@ class NumericKG:
 def train(
     kg: NumericKG, config: ConfigDict | None = None, *, workdir: str | Path, console: Console | None = None
 ) -> "Model":
-    """Train on a graph, or go on with the run of `workdir`; the model with its best parameters.
+    """Train on a graph, or resume the run in `workdir`; returns the model with its best parameters.
 
     Args:
       kg: the graph; stored in the workdir, where a later `Model.load` finds it.
       config: every key of `default_config()`; None: the preset "numeric", selecting on reversed facts.
-      workdir: folder of the run; made when missing.
-      console: what a person sees; None writes to standard output.
+      workdir: folder of the run; created if missing.
+      console: shows the run to a person; None writes to standard output.
 
     Raises:
-      UserError: a wrong config, or a workdir of another run or another graph.
+      UserError: the config is wrong, or the workdir belongs to another run or another graph.
     """
     if not isinstance(kg, NumericKG):
         raise UserError(
@@ -139,21 +138,21 @@ def train(
 
 
 def _keep_graph(graph: NumericGraph, folder: Path) -> None:
-    """Write the graph of a run into its workdir, or check that it is the one there.
+    """Write the graph of a run into its workdir, or check that it is the one already there.
 
     Raises:
-      UserError: another graph is there, or a run that did not begin from Python.
+      UserError: the workdir holds another graph, or a run that was not started from Python.
     """
     workdir = shown_path(folder.parent)
     if folder.exists():
         if graph_hash(load_folder(str(folder)).graph) != graph_hash(graph):
             raise UserError(
-                f"workdir {workdir} is of another graph, the one in its folder {folder.name}: give that one, "
-                "another workdir, or remove this one to begin anew"
+                f"workdir {workdir} belongs to another graph, the one in its folder {folder.name}: give that "
+                "graph or another workdir, or remove this workdir to start over"
             )
     elif (folder.parent / CONFIG_FILE).exists():
         raise UserError(
-            f"workdir {workdir} is of a run that did not begin from Python: go on there with "
+            f"workdir {workdir} belongs to a run that was not started from Python: resume it with "
             "python -m numcoke_jax.main, or give another workdir"
         )
     else:
@@ -161,7 +160,7 @@ def _keep_graph(graph: NumericGraph, folder: Path) -> None:
 
 
 def _listed(given: str | Iterable[str]) -> list[str]:
-    """One name or several as a list; raises UserError for what is no text, such as a number of a row."""
+    """One name or several as a list; raises UserError for anything but text, such as a row number."""
     if not isinstance(given, Iterable):
         raise UserError(no_text(given))
     names = [given] if isinstance(given, str) else list(given)
@@ -184,12 +183,12 @@ class Model:
 
     @classmethod
     def load(cls, workdir: str | Path) -> "Model":
-        """The best checkpoint of a run; raises UserError where there is none."""
+        """The best checkpoint of a run; raises UserError if there is none."""
         return cls(load_trained(home_path(workdir), Console().warn))
 
     @property
     def report(self) -> dict[str, Any]:
-        """Metrics of the run, as report.json has them; {} where it is missing."""
+        """Metrics of the run, as in report.json; {} if that is missing."""
         return self.trained.report
 
     def predict(
@@ -203,25 +202,24 @@ class Model:
         exclude_self: bool = False,
         new_entities: pd.DataFrame | None = None,
     ) -> pd.DataFrame:
-        """The best tails of (head, relation, ?), a row each.
+        """The best tails of (head, relation, ?), one row each.
 
         Args:
           head: a name, or several; None: every new entity.
           relation: a name.
-          top: answers a query, 1 or more.
+          top: answers per query, 1 or more.
           candidates: names of the only possible tails.
           known: "exclude" leaves known facts out, "mark" names the split that has them.
-          exclude_self: the head is no candidate.
+          exclude_self: the head is not a candidate.
           new_entities: entities that the model has never seen: the first column names them, the others are
-            fields of the graph; of columns that are none, and of a model that was trained without
-            `train.entity_dropout`, a line on standard output tells.
+            fields of the graph; a line on standard output reports columns that are not fields, and a model
+            that was trained without `train.entity_dropout`.
 
         Returns:
           Columns head, relation, rank, tail, score, probability, known.
 
         Raises:
-          UserError: a name that does not exist, the message has the closest ones; or an argument that has no
-            meaning.
+          UserError: a name does not exist (the message has the closest ones), or an argument has no meaning.
         """
         if known not in KNOWN:
             raise UserError(f"predict: known must be one of {', '.join(KNOWN)}, got {known!r}")
@@ -262,19 +260,20 @@ class Model:
           relation: a name.
           tail: a name.
           head_values: field -> another value of the head, None or NaN for missing.
-          tail_values: the same of the tail.
+          tail_values: the same for the tail.
 
         Returns:
-          What `numcoke_jax.explain.explain` says, with names instead of ids.
+          What `numcoke_jax.explain.explain` returns, with names instead of ids.
 
         Raises:
-          UserError: a name that does not exist, the message has the closest ones; or a value that is no
-            finite number.
+          UserError: a name does not exist (the message has the closest ones), or a value is not a finite
+            number.
         """
         for title, given in (("head_values", head_values), ("tail_values", tail_values)):
             if given is not None and not isinstance(given, Mapping):
                 raise UserError(
-                    f"explain: {title} needs a value by field, such as {{'size': 3}}, got {given!r}"
+                    f"explain: {title} needs a mapping of fields to values, such as {{'size': 3}}, "
+                    f"got {given!r}"
                 )
         names = self.trained.run.graph.vocabulary
         entities, fields = NameIndex("entity", names.entities), NameIndex("field", names.fields)
@@ -287,19 +286,20 @@ class Model:
         return explain(self.trained, entities.id(head), relation_id, entities.id(tail), changes)
 
     def impute(self, fields: str | Iterable[str] | None = None, *, level: float = 0.9) -> pd.DataFrame:
-        """Between which ranks and values each missing value lies.
+        """The ranks and values between which each missing value lies.
 
         Args:
           fields: one or several names; None: all fields that a relation compares.
-          level: wished coverage, in (0, 1).
+          level: target coverage, in (0, 1).
 
         Returns:
-          Columns entity, field, low_rank, rank, high_rank, of, low_value, high_value, a row a missing value,
-          with NaN for a value where the interval has no end on that side;
+          Columns entity, field, low_rank, rank, high_rank, of, low_value, high_value, one row per missing
+          value, with NaN for a value where the interval has no end on that side;
           `attrs["coverage"]` has the coverage on test cells.
 
         Raises:
-          UserError: no field, one that does not exist or that no relation compares; a level out of range.
+          UserError: `fields` is empty, a field does not exist or is not compared by any relation, or `level`
+            is out of range.
         """
         if not (is_number(level) and 0.0 < level < 1.0):
             raise UserError(f"impute: level must be between 0 and 1, got {level!r}")

@@ -1,8 +1,8 @@
 """Relation-grouped, padded training batches with static shapes.
 
 An entity's encoding depends on the relation but not on the query, so a step takes S relations with up
-to H heads each and encodes S entity tables, not one a query.  Every (head, relation) of the training
-split comes exactly once an epoch.  A step works on all N entities, or on a sample (`candidates.py`).
+to H heads each and encodes S entity tables, not one per query.  Every (head, relation) of the training
+split comes exactly once per epoch.  A step works on all N entities, or on a sample (`candidates.py`).
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from numcoke_jax.graph import HEAD, RELATION, NumericGraph
 from numcoke_jax.reversed_facts import reversed_facts
 from numcoke_jax.tail_index import TailIndex
 
-CANDIDATE_STREAM = 1  # apart from the order of an epoch, which is seeded by two numbers
+CANDIDATE_STREAM = 1  # a third number: separate from the order of an epoch, which is seeded by two
 LEAST_EPOCHS, LEAST_STEPS = 240, 1440  # of a run whose length the graph decides
 STEP_SLACK = 1.25  # how many more steps an epoch may have for the sake of fewer relation slots
 
@@ -33,7 +33,7 @@ class Batch:
       mask: bool [S, H], True at real queries.
       labels: bool [S, H, E], True at the training tails of (head, relation).
       negatives: bool [S, H, E], True at the tails that are known to be false for (head, relation): those of
-        neg.txt, and of strict orders those that a training fact rules out.
+        neg.txt and, for strict orders, those that a training fact rules out.
       entities: int32 [E], ids of the entities that the step works on, ascending; None: all N, in order.
     """
 
@@ -49,11 +49,11 @@ class TrainBatches:
     """Random access to the batches of every epoch: `batch(step)` depends on step and seed alone.
 
     The order of an epoch comes from `default_rng(SeedSequence([seed, epoch]))`: heads are shuffled
-    within their relation and cut into chunks of H, the chunks are shuffled and taken S a step; the last
+    within their relation and cut into chunks of H, the chunks are shuffled and taken S per step; the last
     chunk of a relation and the last step are padded and masked.  Resuming needs the step number only.
 
     Attributes:
-      batch_size: query slots a step, S * H.
+      batch_size: query slots per step, S * H.
       relations_per_step: S.
       heads_per_relation: H.
       steps_per_epoch: the same in every epoch.
@@ -77,18 +77,18 @@ class TrainBatches:
         """Index the training split.
 
         Args:
-          graph: whose training facts and negatives are taken.
-          batch_size: query slots a step.
-          relations_per_step: S; 0 takes `choose_relations_per_step`.
-          seed: of the order and of the sampled candidates.
+          graph: source of the training facts and negatives.
+          batch_size: query slots per step.
+          relations_per_step: S; 0 uses `choose_relations_per_step`.
+          seed: for the order and the sampled candidates.
           negatives: "given" (neg.txt alone) or "reversed": also (t, r, h) of every training fact (h, r, t),
             and every entity compared with itself, for relations that are strict orders.
           candidates: C of `candidates.py`; 0 takes all entities.
 
         Raises:
-          UserError: no training facts, relations_per_step does not divide batch_size, `negatives` is
-            "reversed" and a relation holds in both directions, or fewer entities than a step with
-            candidates needs.
+          UserError: there are no training facts, relations_per_step does not divide batch_size, `negatives`
+            is "reversed" and a relation holds in both directions, or the graph has fewer entities than a
+            step with candidates needs.
           ValueError: a batch_size below 1 or a negative seed.
         """
         if not len(graph.train):
@@ -132,7 +132,7 @@ class TrainBatches:
 
         Args:
           step: its number.
-          heads: the part of each slot's H queries that is wanted, where several processes share a batch.
+          heads: the part of each slot's H queries to return when several processes share a batch.
 
         Raises:
           ValueError: a negative step.
@@ -165,7 +165,7 @@ class TrainBatches:
         )
 
     def _entities(self, rows: np.ndarray, step: int) -> np.ndarray:
-        """The entities of a step whose queries stand in these rows of `positives`."""
+        """The entities of a step whose queries are in these rows of `positives`."""
         heads, relations = self.positives.queries[rows].T
         return step_entities(
             heads,
@@ -212,7 +212,7 @@ def _known_false(graph: NumericGraph, negatives: str) -> list[np.ndarray]:
 
 
 def count_steps(heads_per_relation: np.ndarray, batch_size: int, relations_per_step: int) -> int:
-    """Steps an epoch when each relation's heads (int [R]) are cut into chunks, S chunks a step."""
+    """Steps per epoch when each relation's heads (int [R]) are cut into chunks, S chunks per step."""
     chunk = batch_size // relations_per_step
     chunks = int(np.sum(-(-heads_per_relation // chunk)))
     return -(-chunks // relations_per_step)
@@ -221,10 +221,10 @@ def count_steps(heads_per_relation: np.ndarray, batch_size: int, relations_per_s
 def choose_relations_per_step(heads_per_relation: np.ndarray, batch_size: int) -> int:
     """The smallest divisor S of batch_size whose epoch has at most 1.25 times the fewest steps.
 
-    The fewest steps over all divisors are the least padding; within that slack a smaller S encodes
+    The fewest steps over all divisors mean the least padding; within that slack a smaller S encodes
     fewer entity tables.  A graph of many relations with few heads gets many slots (5,000 relations
     with one head each: S = batch_size), one of few relations with many heads gets few.  Memory grows
-    with S x N x d: set relations_per_step by hand where that is too much.
+    with S x N x d: set relations_per_step by hand if that is too much.
     """
     divisors = [s for s in range(1, batch_size + 1) if batch_size % s == 0]
     steps = {s: count_steps(heads_per_relation, batch_size, s) for s in divisors}
@@ -233,10 +233,10 @@ def choose_relations_per_step(heads_per_relation: np.ndarray, batch_size: int) -
 
 
 def choose_epochs(steps_per_epoch: int) -> int:
-    """240, or as many more as 1,440 steps take: an epoch of a small graph is few steps.
+    """240, or as many more as 1,440 steps take: an epoch of a small graph has few steps.
 
-    Measured with the preset "numeric" (RESULTS.md): dense graphs of 2 and 3 steps an epoch want more than 240
-    epochs, a sparse one of 3 ranks much the same with either, and one of 6 loses with 700.
+    Measured with the preset "numeric" (RESULTS.md): dense graphs with 2 and 3 steps per epoch need more than
+    240 epochs, a sparse one with 3 ranks much the same with either, and one with 6 ranks worse with 700.
     """
     return max(LEAST_EPOCHS, -(-LEAST_STEPS // steps_per_epoch))
 

@@ -1,10 +1,10 @@
-"""From raw scores to probabilities: one temperature and shift, or one each a relation, fitted on validation.
+"""From raw scores to probabilities: a temperature and shift, shared or per relation, fitted on validation.
 
     p = sigmoid((score - b) / T),   (T, b) = argmin sum softplus(z) - label z,   z = (score - b) / T
 
 in float64; the sum is convex in (1 / T, -b / T), so the minimum is the only one.  A temperature alone (b = 0)
-cannot correct scores that are all too low, as those of a model that saw a tenth of the facts and took the
-rest for false: the report has its error too.  For T and b together labels y in {0, 1} enter as Platt's
+cannot correct scores that are all too low, such as those of a model that saw a tenth of the facts and took
+the rest to be false: the report has its error too.  For T and b together labels y in {0, 1} enter as Platt's
 ("Probabilistic Outputs for Support Vector Machines", 1999), (n+ + 1) / (n+ + 2) and 1 / (n- + 2), which keeps
 T above 0.
 
@@ -33,9 +33,9 @@ from numcoke_jax.tail_index import TailIndex
 
 KINDS = ("global", "relation", "none")
 BINS = 10  # of equal width, for the expected calibration error
-MOST_SCORES = 2_000_000  # of every split; beyond, a seeded sample of the queries
+MOST_SCORES = 2_000_000  # per split; beyond that, a seeded sample of the queries
 LEAST_LABELS = 20  # of each class, for a relation's own temperature
-RANGE = 1e-4, 1e4  # of a temperature: what one class alone, or scores of 0, would push beyond all limits
+RANGE = 1e-4, 1e4  # of a temperature: one class alone, or scores of 0, would push it beyond all limits
 NEWTON_STEPS = 100
 MOST_TRUE = 1.0 - 1e-6  # as a share of the triples, where a fit begins
 
@@ -60,7 +60,7 @@ class Calibration:
     Attributes:
       common: temperature and shift of relations without their own.
       relations: relation id -> its own.
-      fitted: False where nothing was fitted: probabilities are sigmoids of raw scores.
+      fitted: False if nothing was fitted: probabilities are sigmoids of raw scores.
     """
 
     common: Scale = Scale(1.0, 0.0)
@@ -73,7 +73,7 @@ class Calibration:
 
     @classmethod
     def from_report(cls, stored: Any, relations: tuple[str, ...], where: str) -> "Calibration":
-        """What `calibrate` put into a report; uncalibrated where `stored` is None.
+        """What `calibrate` put into a report; uncalibrated if `stored` is None.
 
         Raises:
           UserError: it is something else.
@@ -85,7 +85,7 @@ class Calibration:
             return cls(_scale(stored), own, True)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise UserError(
-                f"{where}: its calibration is not one of this run ({error}); write it anew with --mode=eval"
+                f"{where}: its calibration is not from this run ({error}); write it again with --mode=eval"
             ) from None
 
 
@@ -113,16 +113,16 @@ def calibrate(
 
     Args:
       graph: the facts.
-      scored_heads: (int heads [h], relation) -> pieces (begin, float scores [piece, N]) in their order.
+      scored_heads: (int heads [h], relation) -> pieces (begin, float scores [piece, N]) in order.
       kind: "global" or "relation" of `KINDS`.
       selection: `eval.selection`.
-      seed: of the sample of queries, where there are too many scores.
+      seed: of the sample of queries, if there are too many scores.
 
     Returns:
-      What stands in report.json: {"kind", "temperature", "shift", "relations": {name: {"temperature",
+      What goes into report.json: {"kind", "temperature", "shift", "relations": {name: {"temperature",
       "shift"}}, "valid", "test"}; a split has count, positives, labelled_share (c), and nll, ece and bins of
       the raw scores ("before"), with a temperature alone ("temperature") and with the shift ("after"), of c p
-      where c < 1.  None where validation facts give labels of one kind only.
+      where c < 1.  None if validation facts give labels of one kind only.
     """
     valid = labelled_scores(graph, "valid", scored_heads, selection=selection, seed=seed)
     if not len(valid.labels) or valid.labels.all() or not valid.labels.any():
@@ -155,7 +155,7 @@ def calibrate(
 def labelled_scores(
     graph: NumericGraph, split: str, scored_heads: ScoredHeads, *, selection: str, seed: int
 ) -> Labelled:
-    """Scores of the facts of `split` and of triples that count as false beside them (top of this file)."""
+    """Scores of the facts of `split` and of the triples that count as false (see the top of this file)."""
     facts = graph.split(split)
     sizes = {"num_entities": graph.num_entities, "num_relations": graph.num_relations}
     asked = TailIndex.from_triples(facts, **sizes)
@@ -233,7 +233,7 @@ def fit_scale(scores: np.ndarray, labels: np.ndarray, share: float = 1.0) -> Sca
 
     Fisher's scoring (Newton's method where all true triples are labelled) with halved steps on
     (1 / T, -b / T) of standardised scores.  Scores that rank the classes the wrong way round would need a T
-    below 0: they get the largest T of `RANGE` and, whatever they are, the share of true triples as
+    below 0: they get the largest T of `RANGE` and, whatever their size, the share of true triples as
     probability.
 
     Args:
@@ -286,7 +286,7 @@ def _log_unlabelled(share: float) -> float:
 
 
 def measured(labelled: Labelled, fitted: Mapping[str, Calibration]) -> dict[str, Any]:
-    """Counts, and of each of `fitted` the mean negative log-likelihood, calibration error and bins."""
+    """Counts, and for each of `fitted` the mean negative log-likelihood, calibration error and bins."""
     count = len(labelled.labels)
     result: dict[str, Any] = {
         "count": count,
@@ -320,7 +320,7 @@ def softplus(logits: np.ndarray) -> np.ndarray:
 
 
 def reliability(probabilities: np.ndarray, labels: np.ndarray) -> list[dict[str, float | int]]:
-    """Of every bin of probabilities that has members: count, mean probability, share of true labels."""
+    """For every non-empty bin of probabilities: count, mean probability, share of true labels."""
     place = np.minimum((probabilities * BINS).astype(int), BINS - 1)
     found = []
     for number in range(BINS):
@@ -352,7 +352,7 @@ def _scale(stored: Mapping[str, Any]) -> Scale:
 
 
 def _sampled(queries: np.ndarray, most: int, seed: int) -> np.ndarray:
-    """At most `most` (but at least one) of the rows, in their order."""
+    """At most `most` (but at least one) of the rows, in their original order."""
     if len(queries) <= max(most, 1):
         return queries
     chosen = np.random.default_rng(np.random.SeedSequence(seed)).permutation(len(queries))[: max(most, 1)]

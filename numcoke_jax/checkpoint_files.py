@@ -1,7 +1,8 @@
 """Sealed folders: a manifest with checksums, written last, tells a whole folder from a damaged one.
 
-The manifest is text in the form of `sha256sum`, one file a line, and ends with a checksum of itself.  A byte
-that changed anywhere, in a file or in the manifest, is noticed; so is a file that is cut short or missing.
+The manifest is text in the form of `sha256sum`, one file per line, and ends with a checksum of itself.  A
+byte that changed anywhere, in a file or in the manifest, is noticed; so is a file that is cut short or
+missing.
 Files that the manifest does not list, such as those of a network file system, do not count.
 """
 
@@ -37,7 +38,7 @@ def damage(folder: pathlib.Path) -> str | None:
     try:
         content = (folder / MANIFEST).read_bytes()
     except FileNotFoundError:
-        return f"{MANIFEST} is missing: it was not written to its end, or by another program"
+        return f"{MANIFEST} is missing: it was not written to the end, or was written by another program"
     except OSError as error:
         return f"{MANIFEST} cannot be read ({error.strerror})"
     body = content[: -len(_last_line(b""))]
@@ -56,7 +57,7 @@ def damage(folder: pathlib.Path) -> str | None:
 
 
 def flush_folder(folder: pathlib.Path) -> None:
-    """Have the disk keep the names in `folder`: what was renamed there stays renamed after a power cut."""
+    """Flush the names in `folder` to the disk: what was renamed there stays renamed after a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

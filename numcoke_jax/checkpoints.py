@@ -4,13 +4,13 @@
     checkpoints/120/run.json          shapes and dtypes, the run's identity, the progress of its loop
     checkpoints/120/manifest.sha256   checksums, written last
 
-A checkpoint is written as `120.partial` and renamed when it is sealed, so a name without that ending is
-whole unless something damaged it later.  A step that is saved again gets the name `120.1`: what exists is
+A checkpoint is written as `120.partial` and renamed when it is sealed, so one without that ending is whole
+unless something damaged it later.  A step that is saved again gets the name `120.1`: what exists is
 never overwritten.  The newest ones and the best one are kept, older ones deleted once the new one is safe.
-Nothing here can run code that comes from the disk: arrays by Orbax, everything else as JSON, no pickle.
+Nothing here can run code that comes from the disk: Orbax reads arrays, everything else is JSON, no pickle.
 
-The rows of zeros that a mesh has after the last entity (`placement.py`) are written too; read for another
-mesh, they are dropped, or as many added as that one has.  run.json has the shapes without them.
+The rows of zeros that a mesh has after the last entity (`placement.py`) are written too; when read for
+another mesh, they are dropped, or more are added, to match it.  run.json has the shapes without them.
 """
 
 import contextlib
@@ -40,27 +40,27 @@ FORMAT = 1
 PARTIAL = ".partial"
 RUN_FILE = "run.json"
 STATE_FOLDER = "state"
-ROOM = 1.1  # free space asked for, as a multiple of the state's bytes,
+ROOM = 1.1  # free space required, as a multiple of the state's size,
 ROOM_BYTES = 1 << 18  # ... and for Orbax's own files
 MAX_NAMED = 5  # differences or checkpoints listed in an error
 
 
 @runtime_checkable  # the tests check every signature while they run
 class Identity(Protocol):
-    """What a checkpoint must share with the run that goes on from it."""
+    """What a checkpoint must share with the run that resumes from it."""
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values to be kept with a checkpoint."""
+        """JSON values to keep with a checkpoint."""
         ...
 
     def differences(self, stored: Mapping[str, Any]) -> list[str]:
-        """What `to_json` of another run has that does not fit, as "KEY: ... there, ... now"."""
+        """What does not fit in the `to_json` of another run, as "KEY: ... there, ... now"."""
         ...
 
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Name:
-    """Where a checkpoint is: its step and, if the step was saved more than once, which time."""
+    """Where a checkpoint is: its step and, if the step was saved more than once, which of those saves."""
 
     step: int
     repeat: int = 0
@@ -85,18 +85,18 @@ class Restored:
 
 
 class UnusableCheckpoint(UserError):
-    """A checkpoint is damaged, or is not one of this run."""
+    """A checkpoint is damaged, or is from another run."""
 
 
 class Checkpoints:
     """Saves and restores the checkpoints of one run.
 
     Args:
-      directory: folder of the checkpoints; made by the first save.
-      newest: how many of the newest checkpoints to keep beside the best one.
-      identity: the run's; a checkpoint of another identity is not restored.
+      directory: folder of the checkpoints; created by the first save.
+      newest: how many of the newest checkpoints to keep besides the best one.
+      identity: the run's; a checkpoint with another identity is not restored.
       like: abstract state (`jax.eval_shape`) with the shapes, dtypes and shardings of the run.
-      entities: N; what `like` has after so many rows is padding.  None: it has none.
+      entities: N; rows of `like` after the first N are padding.  None: it has no padding.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Checkpoints:
         self._orbax.close()
 
     def names(self) -> list[Name]:
-        """The checkpoints that are there, ascending; whether one is whole turns out when it is restored.
+        """The checkpoints that exist, ascending; whether one is whole turns out when it is restored.
 
         Raises:
           UserError: the folder cannot be listed.
@@ -134,7 +134,7 @@ class Checkpoints:
         return sorted(name for text in self._listing() if (name := Name.parse(text)))
 
     def remove_partial(self) -> list[str]:
-        """Delete what killed saves have left; returns the names of the checkpoints they would have become."""
+        """Delete what killed saves left behind; returns the names their checkpoints would have had."""
         partial = [name for name in self._listing() if name.endswith(PARTIAL)]
         for name in partial:
             shutil.rmtree(self._directory / name, ignore_errors=True)
@@ -145,11 +145,11 @@ class Checkpoints:
 
         Args:
           state: the whole training state; its step names the checkpoint.
-          progress: JSON values that the loop needs beside the state to go on.
+          progress: JSON values that the loop needs besides the state to resume.
           best_step: step of the best checkpoint so far, which is kept whatever its age.
 
         Raises:
-          UserError: it cannot be written; the checkpoints that were there are untouched.
+          UserError: it cannot be written; earlier checkpoints are untouched.
           FloatingPointError: a parameter or a moment of the optimiser is not finite.
         """
         step = int(state.step)
@@ -175,7 +175,7 @@ class Checkpoints:
         """The newest checkpoint that is whole and of this run, and what is wrong with any newer ones.
 
         Returns:
-          (None, []) where there are no checkpoints.
+          (None, []) if there are no checkpoints.
 
         Raises:
           UserError: there are checkpoints, but none that can be used.
@@ -199,8 +199,8 @@ class Checkpoints:
         """The checkpoint of that name, to the last bit.
 
         Raises:
-          UnusableCheckpoint: it is damaged (the file is named) or of another run (the keys are named, with
-            both values).
+          UnusableCheckpoint: it is damaged (the message names the file) or from another run (the message
+            names the keys, with both values).
         """
         stored = self._stored(name)
         folder = self._directory / str(name) / STATE_FOLDER
@@ -213,7 +213,7 @@ class Checkpoints:
         """The name of a usable checkpoint of `step`, without reading its arrays into memory.
 
         Raises:
-          UnusableCheckpoint: there is none; says what is wrong with those that are there.
+          UnusableCheckpoint: there is none; says what is wrong with those that exist.
         """
         faults = []
         for name in reversed([name for name in self.names() if name.step == step]):
@@ -245,7 +245,7 @@ class Checkpoints:
         if differences:
             more = f" and {len(differences) - MAX_NAMED} more" if len(differences) > MAX_NAMED else ""
             raise UnusableCheckpoint(
-                f"checkpoint {name} is of another run: {'; '.join(differences[:MAX_NAMED])}{more}"
+                f"checkpoint {name} is from another run: {'; '.join(differences[:MAX_NAMED])}{more}"
             )
         return stored
 
@@ -289,7 +289,7 @@ class Checkpoints:
         kept = f"checkpoint {known[-1]} is intact" if known else "there is no earlier one"
         return (
             f"cannot write checkpoint {name} to {shown_path(self._directory)}: {_reason(error)}; {kept}; "
-            "free space or mend the permissions, then give the same command to go on"
+            "free space or fix the permissions, then run the same command to resume"
         )
 
     def _delete_old(self, step: int, best_step: int) -> None:
@@ -328,12 +328,12 @@ def array_types(state: Any) -> dict[str, str]:
 
 
 def tree_bytes(state: Any) -> int:
-    """Bytes of all arrays of a state, abstract or not."""
+    """Size in bytes of all arrays of a state, abstract or not."""
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
 
 
 def nonfinite_arrays(tree: Any) -> list[str]:
-    """Paths of the arrays that hold a NaN or an infinity; one look by the device at each array."""
+    """Paths of the arrays that hold a NaN or an infinity; the device reads each array once."""
     leaves = {
         jax.tree_util.keystr(path, simple=True, separator="/"): leaf
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
@@ -367,9 +367,9 @@ def _reason(error: Exception) -> str:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep Orbax's log lines off the screen, and what threads report that it has given up.
+    """Keep Orbax's log lines off the screen, and the errors of threads that it has abandoned.
 
-    What goes wrong is raised in the calling thread too, and said once, there.
+    Whatever goes wrong is also raised in the calling thread, and reported once, there.
     """
     verbosity, before = logging.get_verbosity(), (sys.excepthook, sys.unraisablehook)
 
@@ -385,7 +385,7 @@ def _quiet() -> Iterator[None]:
     try:
         yield
     except BaseException:
-        raise  # its threads may go on failing for a while: the hooks stay
+        raise  # its threads may keep failing for a while: the hooks stay
     else:
         sys.excepthook, sys.unraisablehook = before
     finally:

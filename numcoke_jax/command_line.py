@@ -1,6 +1,6 @@
-"""Command-line arguments -> config, workdir and mode.  Every mistake is a UserError of one line.
+"""Command-line arguments -> config, workdir and mode.  Every mistake is a one-line UserError.
 
-absl and ml_collections parse the flags; what is here finds mistakes before they do, or turns their
+absl and ml_collections parse the flags; this module finds mistakes before they do, or turns their
 exceptions into the sentences of `config_checks`.
 """
 
@@ -66,14 +66,14 @@ Flags
                         NAME is a preset on top of it:
 {_wrapped(", ".join(PRESETS), 24)}
   --config.KEY=VALUE    changes one key of it; a tuple is written a,b,c or "('a', 'b')"
-  --workdir=FOLDER      where the run is written; a run that is there already goes on.
-                        Default runs/CONFIG-seedSEED; a preset and the folder of data.path stand in the
+  --workdir=FOLDER      where the run is written; a run that is already there is resumed.
+                        Default runs/CONFIG-seedSEED; a preset and the folder of data.path go in the
                         middle, as in runs/credit-paper-FOLDER-seed0
   --mode=train|eval     train (the default), or evaluate the workdir's best checkpoint
   --mode={"|".join(USE_MODES)}
                         use the model in --workdir; flags below
   --overwrite           first move the run in the workdir aside, to FOLDER.old-1 and so on; deletes nothing
-  --flagfile=FILE       more flags, one a line
+  --flagfile=FILE       more flags, one per line
   --coordinator=HOST:PORT --processes=N --process=I
                         one of N processes of the same command; --coordinator=auto asks the cluster
   --help                this text
@@ -85,7 +85,7 @@ Flags
 class Command:
     """What the user asked for: a checked and locked config, the folder of the run, one of `MODES`.
 
-    With `overwrite` the run that is in the folder is archived first.
+    With `overwrite` the run already in the folder is archived first.
     """
 
     config: ConfigDict
@@ -120,7 +120,7 @@ def parse_arguments(arguments: Sequence[str]) -> Command | UseCommand:
     """The command that the arguments (without the program's name) describe, in any mode; raises UserError."""
     arguments = _with_flagfiles(arguments)
     mode = asked_mode(arguments)
-    _check_mode(mode or MODES[0])  # before the flags, which of another mode would be unknown
+    _check_mode(mode or MODES[0])  # before the flags: those of another mode would be unknown
     return parse_use(mode, arguments) if mode in USE_MODES else parse_command_line(arguments)
 
 
@@ -129,7 +129,7 @@ def parse_command_line(arguments: Sequence[str]) -> Command:
 
     Raises:
       UserError: one line that names the flag or key, the value found, and the closest valid key or the
-        allowed set.  Nothing but the config file has been read then.
+        allowed set.  Nothing but the config file has been read by then.
     """
     path, arguments = _take_config_flag(_with_flagfiles(arguments))
     _check_override_keys(arguments)
@@ -153,7 +153,7 @@ def _with_flagfiles(arguments: Sequence[str]) -> list[str]:
     """The arguments with those of --flagfile=FILE in its place."""
     try:
         return flags.FlagValues().read_flags_from_files(["main", *arguments], force_gnu=False)[1:]
-    except (flags.Error, OSError, ValueError) as error:  # ValueError: it is no text
+    except (flags.Error, OSError, ValueError) as error:  # ValueError: it is not text
         raise UserError(f"--flagfile: {_one_line(error)}") from error
 
 

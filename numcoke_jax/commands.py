@@ -1,6 +1,6 @@
 """What all commands share: names that any terminal shows, exit codes, one line on stderr unless it is 0.
 
-Exit codes: 0 done; 1 a loss or a score was not finite; 2 something the user can mend; 130 interrupted from
+Exit codes: 0 done; 1 a loss or a score was not finite; 2 something the user can fix; 130 interrupted from
 the keyboard; 141 nobody reads the output any more; 143 terminated, the state saved.
 """
 
@@ -16,7 +16,7 @@ from numcoke_jax.errors import UserError
 
 NOBODY_READS = 141  # what a shell reports of a process that SIGPIPE ended
 LONGEST_MESSAGE = 2000  # characters of the one line on stderr
-KEPT_END = 400  # of them, the last ones of a longer message: remedies stand there
+KEPT_END = 400  # of them, the last ones of a longer message, where the remedy is
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -31,7 +31,7 @@ def escape_what_cannot_be_shown() -> None:
     """Makes standard output and error write escapes for what their encoding lacks.
 
     Names come in any script, and a terminal, a log or a C locale may take ASCII only: without this, printing
-    such a name ends a run.
+    one of those names would end a run.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # not what a test or a notebook put in its place
@@ -44,7 +44,7 @@ def as_typed(text: str) -> str:
 
 
 def run_command(action: Callable[[], int], interrupted: str = "interrupted") -> int:
-    """What `action` returns, or the exit code of the error that it raises, told in one line.
+    """What `action` returns, or the exit code of the error it raises, which is reported in one line.
 
     Args:
       action: the command itself.
@@ -60,11 +60,11 @@ def run_command(action: Callable[[], int], interrupted: str = "interrupted") -> 
         return code
     if isinstance(problem, BrokenPipeError):
         return NOBODY_READS
-    return _fail(f"the command is done, but its output cannot be written ({problem.strerror}); mend this", 2)
+    return _fail(f"the command is done, but its output cannot be written ({problem.strerror}); fix this", 2)
 
 
 def _told(action: Callable[[], int], interrupted: str) -> int:
-    """What `run_command` returns, but for output that is still held back."""
+    """What `run_command` returns, apart from trouble with output that is still buffered."""
     try:
         return action()
     except UserError as error:
@@ -77,24 +77,24 @@ def _told(action: Callable[[], int], interrupted: str) -> int:
         if isinstance(ended.__context__, BrokenPipeError):  # how rich answers one
             return NOBODY_READS
         raise
-    except OSError as error:  # a full disk, a missing permission, a name that is too long, wherever met
+    except OSError as error:  # a full disk, a missing permission, a name that is too long, wherever it occurs
         where = f"{shown_path(error.filename)}: " if isinstance(error.filename, str | os.PathLike) else ""
-        return _fail(f"{where}{error.strerror or error}; mend this, then give the same command again", 2)
+        return _fail(f"{where}{error.strerror or error}; fix this, then run the same command again", 2)
     except KeyboardInterrupt:
         return _fail(interrupted, 130)
 
 
 def _open_what_is_closed() -> None:
-    """Sends to nowhere what a start with closed standard output or error, `>&-`, leaves without a stream."""
+    """Gives a null stream to standard output or error if the process started with it closed (`>&-`)."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
 
 
 def _write_out() -> OSError | None:
-    """Writes what standard output holds back; where that fails the rest is dropped, and why is returned.
+    """Flushes standard output; if that fails, drops the rest and returns the error.
 
-    Left to the interpreter's end, the failure would be its own message and exit code 120.
+    Left to the interpreter's exit, the failure would print its own message and give exit code 120.
     """
     try:
         sys.stdout.flush()

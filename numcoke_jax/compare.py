@@ -1,7 +1,7 @@
 """Puts finished runs side by side: `python -m numcoke_jax.compare RUN RUN ...`.
 
 Reads report.json and config.json of every workdir and nothing else: needs no data, no model and no JAX.
-Shown are the metrics of each run, the MRR by relation, and the config keys in which the runs differ.
+Shows the metrics of each run, the MRR by relation, and the config keys in which the runs differ.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from numcoke_jax.errors import UserError
 from numcoke_jax.progress import duration
 from numcoke_jax.report import METRICS, REPORT_FILE, read_json
 
-RUNS_A_BLOCK = 4  # columns of a table that 80 columns of a terminal hold
+RUNS_A_BLOCK = 4  # columns of a table that fit into 80 characters
 MOST_RELATIONS = 20  # in the table; --json has all
 LONGEST_CELL = 14
 NOT_THERE = "-"
@@ -28,9 +28,9 @@ NOT_THERE = "-"
 
 @dataclasses.dataclass(frozen=True)
 class FinishedRun:
-    """What a workdir says: its name, report.json and config.json (flat: "section.key" -> value).
+    """Contents of a workdir: its name, report.json and config.json (flat: "section.key" -> value).
 
-    A key that came after the run has its default, which keeps what the program did before.
+    A key that was added after the run has its default, which keeps the earlier behaviour.
     """
 
     name: str
@@ -59,14 +59,14 @@ def _run(arguments: Sequence[str]) -> int:
     options = parser().parse_args([as_typed(argument) for argument in arguments])
     runs = read_runs([home_path(run) for run in options.runs])
     if options.json:
-        print(json.dumps(comparison(runs), indent=2))  # in ASCII: a locale's escapes would be no JSON
+        print(json.dumps(comparison(runs), indent=2))  # in ASCII: a locale's escapes would not be JSON
     else:
         show(comparison(runs), Console())
     return 0
 
 
 def read_runs(workdirs: Sequence[Path]) -> list[FinishedRun]:
-    """The runs of workdirs, each called by its folder, or by its path where two folders have one name.
+    """The runs of workdirs, each called by its folder, or by its path where two folders share a name.
 
     Raises:
       UserError: a folder is missing, given twice, or holds no finished run.
@@ -82,12 +82,12 @@ def read_runs(workdirs: Sequence[Path]) -> list[FinishedRun]:
 
 
 def comparison(runs: Sequence[FinishedRun]) -> dict[str, Any]:
-    """What the runs have found and where they differ, as JSON values.
+    """Results of the runs and where the runs differ, as JSON values.
 
     Returns:
       {"runs": [{"run", "seed", "best_epoch", "seconds", "valid", "test" (metrics), "calibration_error",
-      "inductive_mrr"}], "relations": {name: [MRR a run]}, "config": {key: [value a run]} of the keys that
-      differ, "same_data": bool or None where a run does not tell}; what a run does not have is None.
+      "inductive_mrr"}], "relations": {name: [MRR per run]}, "config": {key: [value per run]} for the keys
+      that differ, "same_data": bool, or None if a run does not say}; what a run does not have is None.
     """
     hashes = [run.report.get("environment", {}).get("data_sha256") for run in runs]
     relations = dict.fromkeys(name for run in runs for name in run.report.get("relations") or {})
@@ -103,7 +103,7 @@ def comparison(runs: Sequence[FinishedRun]) -> dict[str, Any]:
 
 
 def differing(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """key -> its values, of the keys that are not the same in all configs; None where one lacks it."""
+    """key -> its values, for the keys that are not the same in all configs; None where one lacks it."""
     keys = dict.fromkeys(key for config in configs for key in config)
     return {
         key: [config.get(key) for config in configs]
@@ -145,7 +145,7 @@ def show(found: Mapping[str, Any], console: Console) -> None:
     elif len(runs) > 1:
         console.note("The configs are the same in every key.")
     if found["same_data"] is False:
-        console.warn("the runs have different data: their metrics are not those of one task")
+        console.warn("the runs have different data: their metrics are not for the same task")
 
 
 def _read_run(workdir: Path, name: str) -> FinishedRun:
@@ -153,14 +153,14 @@ def _read_run(workdir: Path, name: str) -> FinishedRun:
     if not workdir.is_dir():
         raise UserError(f"{where}: there is no such folder; give workdirs of finished runs")
     if not (workdir / REPORT_FILE).exists():
-        raise UserError(f"{where} has no {REPORT_FILE}: the run is not finished, or this is no workdir")
+        raise UserError(f"{where} has no {REPORT_FILE}: the run is not finished, or this is not a workdir")
     report, config = read_json(workdir / REPORT_FILE), read_json(workdir / "config.json")
     defaults = json.loads(json.dumps(flatten(default_config())))  # as a stored config has them
     try:
         run = FinishedRun(name, report, {**defaults, **config})
         comparison([run])
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise UserError(f"{where}: {REPORT_FILE} is no report of this program; write it anew") from None
+        raise UserError(f"{where}: {REPORT_FILE} is not a report of this program; write it again") from None
     return run
 
 
@@ -177,7 +177,7 @@ def _row(run: FinishedRun) -> dict[str, Any]:
 
 
 def _blocks(title: str, first: str, rows: Mapping[str, Sequence[str]], console: Console) -> None:
-    """A table with a column a run, cut into tables of `RUNS_A_BLOCK` columns; runs by their numbers."""
+    """A table with one column per run, cut into tables of `RUNS_A_BLOCK` columns; runs go by number."""
     count = len(next(iter(rows.values())))
     for begin in range(0, count, RUNS_A_BLOCK):
         numbers = range(begin, min(begin + RUNS_A_BLOCK, count))

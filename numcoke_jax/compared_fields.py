@@ -25,7 +25,7 @@ class ComparedField:
 
 
 def compared_fields(params: Any, vocabulary: Vocabulary) -> dict[str, Sequence[ComparedField]]:
-    """For every relation its fields, the most compared one first; of equal ones the first in id order.
+    """For every relation its fields, the most compared one first; ties in id order.
 
     Args:
       params: parameters of a model.

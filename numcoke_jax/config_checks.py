@@ -1,4 +1,4 @@
-"""Which configurations are allowed: one rule a key, and a few rules that join keys.
+"""Which configurations are allowed: one rule per key, and a few rules that combine keys.
 
 `RULES` is the only place that states types, choices and ranges.  The command line, the loader of
 config files and `--help` all read it, so a wrong value gets the same sentence wherever it comes from.
@@ -56,7 +56,7 @@ class Rule:
     length: int = 0
 
     def needs(self) -> str:
-        """The allowed set as it stands in messages, such as "an integer from 1 to 64"."""
+        """The allowed set as messages show it, such as "an integer >= 1 and <= 64"."""
         if self.kind == "bool":
             return "true or false"
         if self.kind == "int":
@@ -126,7 +126,7 @@ _BOOL = Rule("bool")
 _TEXT = Rule("str")
 
 # Upper ends keep a slip of the finger (a digit too many) from ending in an allocation failure; they are
-# far beyond any useful value.  The learning rate is the exception: a run with a mad one must start, so
+# far beyond any useful value.  The learning rate is the exception: a run with an absurd one must start, so
 # that the training loop can say which loss became non-finite.
 RULES: dict[str, Rule] = {
     "seed": _integer(0, LARGEST_SEED),
@@ -228,7 +228,7 @@ SECTIONS = tuple(dict.fromkeys(key.split(".")[0] for key in RULES if "." in key)
 
 
 def check_config(config: ConfigDict) -> None:
-    """Checks every key and every rule that joins keys.
+    """Checks every key and every rule that combines keys.
 
     Raises:
       UserError: the first violation in one line: the key, the value found, the allowed set or range,
@@ -279,7 +279,7 @@ def check_value(key: str, value: Any) -> None:
 
 
 def wrong_value(key: str, value: Any, problem: str) -> str:
-    """The sentence about a value that `key` does not accept; `value` as text is shown as it is."""
+    """The sentence about a value that `key` does not accept; text is shown without quotes."""
     hint = ""
     rule = RULES[key]
     if rule.kind == "choice" and isinstance(value, str):
@@ -291,10 +291,10 @@ def wrong_value(key: str, value: Any, problem: str) -> str:
 
 
 def check_combinations(config: ConfigDict) -> None:
-    """Checks the rules that join keys of a config whose keys are right one by one.
+    """Checks the rules that combine keys, for a config whose keys are right one by one.
 
     Raises:
-      UserError: the first violation in one line with all keys and values that it joins.
+      UserError: the first violation in one line with all keys and values involved.
     """
     model, attention, train, data = config.model, config.attention, config.train, config.data
     if model.attribute_dim % attention.heads:
@@ -341,7 +341,7 @@ def check_combinations(config: ConfigDict) -> None:
 
 
 def _check_baseline(model: ConfigDict) -> None:
-    """The rules of single models that the paper's is compared with."""
+    """The rules of single models that the paper's model is compared with."""
     if model.attributes != "none" and not looks_at(model.name, "model.attributes"):
         raise UserError(
             f"model.attributes={model.attributes} has no effect with model.name={model.name}, which sees the "
@@ -349,7 +349,8 @@ def _check_baseline(model: ConfigDict) -> None:
         )
     if model.name == "atth" and model.dim % 2:
         raise UserError(
-            f"model.dim={model.dim} is odd: model.name=atth turns pairs of dimensions, set an even model.dim"
+            f"model.dim={model.dim} is odd: model.name=atth rotates pairs of dimensions, "
+            "set an even model.dim"
         )
     if model.name == "conve" and _largest_divisor_up_to_root(model.dim) < CONVE_FILTER:
         raise UserError(
@@ -411,7 +412,7 @@ def printable(value: Any, longest: int = SHOWN_VALUE_LENGTH) -> str:
 
 
 def home_path(path: str | os.PathLike[str]) -> Path:
-    """A path that a user gave: ~ and ~NAME in front are home folders, kept as typed where there is no such.
+    """A path that a user gave: a leading ~ or ~NAME is a home folder, kept as typed if there is none.
 
     A shell leaves them to the program in --flag=~/file, and so does a config file.
     """

@@ -1,7 +1,7 @@
-"""A config file -> a checked config.  Whatever is wrong with the file is said in one line.
+"""A config file -> a checked config.  Whatever is wrong with the file is reported in one line.
 
-The file is compiled anew on every start: Python's own cache of compiled modules tells an edited file by
-its size and a time stamp, and an experiment must never run with the values of a minute ago.
+The file is compiled afresh on every start: Python's own cache of compiled modules recognises an edited file
+by its size and a time stamp, and an experiment must never run with the values of a minute ago.
 """
 
 import difflib
@@ -33,11 +33,11 @@ def load_config(path: str) -> ConfigDict:
 
     `path` may end in ":PRESET", one of `presets.PRESETS`, which is then applied.
 
-    Rules that join keys are left to `config_checks.check_config`: overrides may still mend them.
+    Rules that combine keys are left to `config_checks.check_config`: overrides may still satisfy them.
 
     Raises:
-      UserError: the file is missing, unreadable or no Python, has no get_config(), or raises; or a key
-        is unknown, missing or has a value that its rule refuses; or there is no such preset.
+      UserError: the file is missing, unreadable or not Python, has no get_config(), or raises; or a key
+        is unknown, missing or has a value that its rule refuses; or the preset does not exist.
     """
     path, preset = split_preset(path)
     path = str(home_path(path))
@@ -60,17 +60,17 @@ def load_config(path: str) -> ConfigDict:
 def stored_config(path: Path, warn: Callable[[str], None]) -> ConfigDict:
     """The config that a run wrote to its config.json.
 
-    Keys that came after the run have their defaults, which keep what the program did before; `warn` is told.
+    Keys added after the run have their defaults, which keep the earlier behaviour; `warn` reports them.
 
     Raises:
-      UserError: the file is missing, damaged or no config, or has keys that this version does not know.
+      UserError: the file is missing, damaged or not a config, or has keys that this version does not know.
     """
     stored = read_json(path)
     if not isinstance(stored, dict) or not stored.keys() & RULES.keys():
         raise UserError(f"{shown_path(str(path))} is not a config written by this program")
     later = {key: value for key, value in flatten(default_config()).items() if key not in stored}
     if later:
-        warn(f"{shown_path(str(path))} is older than {', '.join(sorted(later))}: the default is taken")
+        warn(f"{shown_path(str(path))} is older than {', '.join(sorted(later))}: the default is used")
     nested: dict[str, Any] = {}
     for key, value in {**stored, **later}.items():
         section, _, name = key.rpartition(".")
@@ -85,7 +85,7 @@ def stored_config(path: Path, warn: Callable[[str], None]) -> ConfigDict:
 
 
 def split_preset(path: str) -> tuple[str, str]:
-    """configs/credit.py:paper -> ("configs/credit.py", "paper"); the preset is "" where none is named."""
+    """configs/credit.py:paper -> ("configs/credit.py", "paper"); the preset is "" if none is named."""
     file, colon, preset = path.rpartition(":")
     return (file, preset) if colon and file.endswith(".py") else (path, "")
 
@@ -143,7 +143,7 @@ def _failure(path: str, error: BaseException) -> str:
 
 
 def _closest_file(path: Path) -> str:
-    """A hint: configs/cars.py for "cars", "configs/car.py" and "config/cars.py", else what there is."""
+    """A hint: configs/cars.py for "cars", "configs/car.py" and "config/cars.py", else all that exist."""
     known = {file.stem: file for folder in (Path("configs"), path.parent) for file in _python_files(folder)}
     if not known:
         return "; name one with --config=FILE"

@@ -1,6 +1,6 @@
 """What a person sees of a run: config, graph, progress, validations, results.
 
-Everything reads well on 80 columns.  On a terminal there is a progress bar; elsewhere (a log file, CI) a
+Everything reads well in 80 columns.  On a terminal there is a progress bar; elsewhere (a log file, CI) a
 line now and then and no control characters.  Names from data are text, never rich markup, and characters
 that the output's encoding lacks are written as escapes instead of ending the run.
 """
@@ -32,7 +32,7 @@ LONGEST_NAME = 25  # of a field, so that two stand side by side
 MOST_FIELDS = 30  # with more, only the ends of the list are shown
 SHOWN_ENDS = 6
 ELLIPSIS = "..."
-INDENT = 14  # of what stands after a label
+INDENT = 14  # of what follows a label
 VALIDATION_COLUMNS = (  # key of a row, title, width
     ("epoch", "epoch", 5),
     ("step", "step", 8),
@@ -83,7 +83,7 @@ class Console:
         self._header_due = True
 
     def config(self, config: ConfigDict, workdir: Any = None) -> None:
-        """The resolved config, a line or two a section; * marks what differs from the default."""
+        """The resolved config, one or two lines per section; * marks what differs from the default."""
         defaults, values = flatten(default_config()), flatten(config)
         known = [key for key in RULES if key in values]
         sections: dict[str, list[Text]] = {}
@@ -120,7 +120,7 @@ class Console:
         self._print(Text(self._clean(text)))
 
     def warn(self, text: str) -> None:
-        """One line that deserves attention; the run goes on."""
+        """One line that deserves attention; the run continues."""
         self._print(Text.assemble(("warning: ", "yellow"), self._clean(text)))
 
     @contextlib.contextmanager
@@ -130,7 +130,7 @@ class Console:
         """A progress display for the steps from `start_step` to `total_steps`, ended also by exceptions.
 
         Yields:
-          An object whose `advance(steps, losses, queries_per_second)` is called as the run goes on;
+          An object whose `advance(steps, losses, queries_per_second)` is called as the run proceeds;
           notes and validations may be written meanwhile.
         """
         self._header_due = True
@@ -177,7 +177,7 @@ class Console:
         self._print(table)
 
     def table(self, title: str, remark: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """A table with a heading; a column's title that starts with ">" is of numbers, aligned right."""
+        """A table with a heading; a column whose title starts with ">" holds numbers, aligned right."""
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         for name in columns:
             right = name.startswith(">")
@@ -275,7 +275,7 @@ def _number(name: str, value: Any) -> str:
 
 
 def shown_value(value: float) -> str:
-    """A value of a field: 6 digits, and as many more as stand before the point, up to float64's 15."""
+    """A value of a field: 6 digits, or as many as come before the point, up to float64's 15."""
     before = len(f"{abs(value):.0f}")
     return f"{value:.{before if 6 < before <= 15 else 6}g}"
 

@@ -1,6 +1,6 @@
 """What to say when a loss or gradient is not finite: the step, the part, the learning rate, the module.
 
-For `train.debug_nans` the loss of the step is computed once more, operation by operation, on the state
+With `train.debug_nans` the loss of the step is computed once more, operation by operation, on the state
 before it.  Every method of every module is watched, forward and backward, for the first number that is not
 finite.
 """
@@ -63,7 +63,7 @@ def first_module(run: Run, state: TrainState, batch: Batch) -> str:
     Args:
       run: the run.
       state: the state before the step, still alive.
-      batch: of the step.
+      batch: the batch of the step.
     """
     broken = nonfinite_arrays(state.params)
     if broken:

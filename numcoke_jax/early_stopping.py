@@ -12,7 +12,7 @@ class PatienceState:
     Attributes:
       best: highest metric so far; None before the first validation or without validation data.
       best_epoch: epoch of the best validation (of the newest one without validation data); 0 before.
-      best_step: training step of it; 0 before.
+      best_step: its training step; 0 before.
       bad: validations since then that were not better.
     """
 
@@ -26,7 +26,7 @@ class PatienceState:
 
         Only a strictly higher metric is an improvement: an equal one costs patience.  `stop` is True
         once `patience` validations in a row were not better; patience 0 never stops.  A metric of
-        None says that there is no validation data: early stopping is off and the newest state
+        None means that there is no validation data: early stopping is off and the newest state
         counts as the best, so that a best checkpoint exists.
 
         Raises:

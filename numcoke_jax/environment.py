@@ -61,10 +61,10 @@ def package_versions() -> dict[str, str | None]:
 
 
 def graph_hash(graph: NumericGraph) -> str:
-    """SHA-256 of names, triples, negatives and literals; the order of rows in the files has no influence.
+    """SHA-256 of names, triples, negatives and literals; the order of rows in the files does not matter.
 
-    Every part goes in with its name and length, so that moving a name from one list to the next changes
-    the hash.  Numbers go in little-endian, values that are not observed do not count.
+    Every part goes in with its name and length, so moving a name from one list to the next changes the
+    hash.  Numbers go in as little-endian; values that are not observed do not count.
     """
     digest = hashlib.sha256()
 
@@ -86,8 +86,8 @@ def graph_hash(graph: NumericGraph) -> str:
 def git_revision(file: Path = Path(__file__)) -> str | None:
     """The commit of the repository that tracks `file`, with "-dirty" after local changes; else None.
 
-    A package installed inside another project's checkout is not part of it, hence the question whether
-    the file is tracked.
+    A package installed inside another project's checkout is not part of it, hence the check that the file
+    is tracked.
     """
     folder = str(file.resolve().parent)
 

@@ -1,4 +1,4 @@
-"""Ranks a split with a model: joins the model's encoder and score to `ranking.filtered_ranks`."""
+"""Ranks a split with a model: connects the model's encoder and score to `ranking.filtered_ranks`."""
 
 import functools
 from collections.abc import Callable, Hashable, Iterator
@@ -25,7 +25,7 @@ class Evaluator:
 
     Args:
       model: the model whose parameters are evaluated.
-      literals: values of all N entities, on a mesh as its placement stores them; the parameters likewise.
+      literals: values of all N entities; on a mesh, as its placement stores them, like the parameters.
       graph: the facts.
       chunk: heads scored at once; memory grows with chunk x N.
       selection: one of `selection.RULES`.
@@ -50,14 +50,14 @@ class Evaluator:
         return summaries(self.ranks(params, split))
 
     def ranks(self, params: Any, split: str) -> FilteredRanks:
-        """The ranks behind these metrics, in the order of the split's facts; same errors."""
+        """The ranks behind these metrics, in the order of the split's facts; raises the same errors."""
         return self._rank(params, split, self._all_facts)
 
     def for_selection(self, params: Any, before_chunk: Callable[[], None] = lambda: None) -> Metrics:
-        """Validation metrics that choose the model and stop the training; same errors.
+        """Validation metrics that choose the model and stop the training; raises the same errors.
 
         Args:
-          params: of the model.
+          params: the model's parameters.
           before_chunk: called before every chunk of heads; may raise to end the evaluation.
         """
         return summaries(self._rank(params, "valid", self._selection, before_chunk))
@@ -67,7 +67,7 @@ class Evaluator:
         return self._jitted_encode(params, self._literals, jnp.asarray([relation], jnp.int32))
 
     def score(self, params: Any, encoded: Any, heads: Int[Array, " H"]) -> Float[Array, "H columns"]:
-        """Logits of all N entities as tails of each head, then a mesh's padding; compiled once an H."""
+        """Logits of all N entities as tails of each head, then a mesh's padding; compiled once per H."""
         return self._jitted_score(params, encoded, heads)
 
     def scored_heads(
@@ -76,10 +76,10 @@ class Evaluator:
         """Logits float32 [h, N] on the host, for at most a chunk of the heads at a time.
 
         Args:
-          params: of the model.
+          params: the model's parameters.
           heads: int [n] entity ids.
           relation: its id.
-          encoded: what `encode` gave for the relation, if it is there already.
+          encoded: what `encode` returned for the relation, if already known.
 
         Yields:
           (position of the first of these heads, their logits).
@@ -98,9 +98,9 @@ class Evaluator:
             yield begin, scores
 
     def memory(self, params: Any) -> int:
-        """Bytes that ranking needs beside the parameters, for abstract `params` that know their shardings.
+        """Bytes that ranking needs besides the parameters, for abstract `params` that know their shardings.
 
-        Compiles what it measures; the first evaluation then need not.
+        Compiles what it measures, so the first evaluation need not.
         """
         relation, heads = (jax.ShapeDtypeStruct((size,), jnp.int32) for size in (1, self.chunk))
         encode = self._jitted_encode.lower(params, self._literals, relation).compile()
@@ -111,9 +111,9 @@ class Evaluator:
         )
         score = self._jitted_score.lower(params, encoded, heads).compile()
         encoding, scoring = encode.memory_analysis(), score.memory_analysis()
-        if encoding is None or scoring is None:  # the platform does not tell
+        if encoding is None or scoring is None:  # the platform does not say
             return 0
-        # Two chunks are under way: their scores, and their filters of a byte an entry.
+        # Two chunks are in flight: their scores, and their filters of one byte per entry.
         chunks = 2 * (scoring.output_size_in_bytes + self.chunk * self._graph.num_entities)
         temporary = max(encoding.temp_size_in_bytes, scoring.temp_size_in_bytes)
         return temporary + encoding.output_size_in_bytes + chunks

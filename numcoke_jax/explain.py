@@ -44,7 +44,7 @@ class Change:
 def explain(
     trained: Trained, head: int, relation: int, tail: int, changes: Sequence[Change] = ()
 ) -> dict[str, Any]:
-    """All that can be said about (head, relation, tail), as JSON values.
+    """Everything that can be said about (head, relation, tail), as JSON values.
 
     Args:
       trained: the model.
@@ -55,9 +55,9 @@ def explain(
 
     Returns:
       head, relation, tail, known (the split that has the fact, or ""), score, probability, rank (filtered by
-      the facts of all splits), terms {name: number}; with a NumCoKE also attention {side: {field: [a weight
-      a head]}}, experts {side: [weights]}; with the numeric order term also compared (fields with weight and
-      both values) and order (positions, margin); what_if.
+      the facts of all splits), terms {name: number}; for NumCoKE also attention {side: {field: [one weight
+      per head]}}, experts {side: [weights]}; with the numeric order term also compared (fields with weight
+      and both values) and order (positions, margin); what_if.
 
     Raises:
       FloatingPointError: a score is not finite.
@@ -123,7 +123,7 @@ def _split_of(graph: NumericGraph, head: int, relation: int, tail: int) -> str:
 
 
 def _terms(config: Any, encoded: Any, head: int, tail: int) -> dict[str, float]:
-    """The parts of the score; {} of a model whose encoding is another one."""
+    """The parts of the score; {} for a model with another encoding."""
     if not isinstance(encoded, EncodedEntities):
         return {}
     rows = np.asarray(encoded.entities[0], np.float64)
@@ -145,7 +145,7 @@ def _terms(config: Any, encoded: Any, head: int, tail: int) -> dict[str, float]:
 
 
 def _looked_at(trained: Trained, head: int, relation: int, tail: int) -> dict[str, Any]:
-    """Attention over the fields and weights of the experts, for both entities; {} of another model."""
+    """Attention over the fields and weights of the experts, for both entities; {} for other models."""
     sown = internals(trained.run, trained.params, relation)
     found: dict[str, Any] = {}
     pairs = tuple(zip(SIDES, (head, tail), strict=True))
@@ -161,7 +161,7 @@ def _looked_at(trained: Trained, head: int, relation: int, tail: int) -> dict[st
 
 
 def internals(run: Run, params: Any, relation: int) -> dict[str, np.ndarray]:
-    """What a model has sown while encoding, where it has it: attention [N, L, M], experts [N, K], float64."""
+    """What a model sows while encoding, if it does: attention [N, L, M], experts [N, K], float64."""
     encode = _jitted_internals(cast(Hashable, run.programs.model), run.graph.num_entities)
     sown = encode(params, jnp.array([relation], jnp.int32), run.literals).get("intermediates", {})
     found = {}
@@ -242,7 +242,7 @@ def _what_if(
 
 
 def changed_graph(graph: NumericGraph, head: int, tail: int, changes: Sequence[Change]) -> NumericGraph:
-    """The same facts with other values of the two entities."""
+    """The same facts with other values for the two entities."""
     values, observed = graph.values.copy(), graph.observed.copy()
     entities: Mapping[str, int] = dict(zip(SIDES, (head, tail), strict=True))
     for change in changes:

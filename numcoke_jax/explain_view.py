@@ -1,4 +1,4 @@
-"""An explanation on a terminal of 80 columns, and as a figure."""
+"""An explanation on an 80-column terminal, and as a figure."""
 
 import io
 from collections.abc import Mapping
@@ -44,8 +44,8 @@ def show(found: Mapping[str, Any], console: Console) -> None:
 
 
 def figure(found: Mapping[str, Any], path: Path) -> None:
-    """Write terms, and attention of both entities, as a PNG; raises UserError where that is impossible."""
-    # Two dollar signs in the names would begin and end a formula, and most texts are none.
+    """Write terms, and attention of both entities, as a PNG; raises UserError if that is impossible."""
+    # Two dollar signs in the names would begin and end a formula, and most texts are not one.
     with matplotlib.rc_context({"text.parse_math": False}):
         drawn = io.BytesIO()
         _panels(found).savefig(drawn, dpi=120, format="png")
@@ -73,7 +73,7 @@ def _panels(found: Mapping[str, Any]) -> Figure:
 
 
 def _show_attention(attention: Mapping[str, Mapping[str, Any]], console: Console) -> None:
-    """The fields that both entities' heads look at most, a column an entity and head."""
+    """The fields that both entities' heads look at most, one column per entity and head."""
     fields = list(next(iter(attention.values())))
     weights = {side: np.array([attention[side][field] for field in fields]) for side in attention}
     mean = sum(matrix.mean(axis=1) for matrix in weights.values())

@@ -1,8 +1,8 @@
 """The numeric knowledge graph that every other part works on.
 
 All arrays are canonical: names are sorted by code point before they get ids, triples are unique and
-sorted by (relation, head, tail).  Two files with the same rows in another order give the same graph,
-bit for bit.
+sorted by (relation, head, tail).  Two files with the same rows in a different order give the same
+graph, bit for bit.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Taking entities out of a graph, with all that names them."""
+"""Takes entities out of a graph, with everything that names them."""
 
 import dataclasses
 
@@ -12,12 +12,12 @@ STREAM = 5  # of `data.seed`, so that no other draw changes
 
 @dataclasses.dataclass(frozen=True)
 class HeldOut:
-    """Entities that a graph has lost.
+    """Entities taken out of a graph.
 
     Attributes:
       names: n names.
       values: float64 [n, M]; observed: bool [n, M].
-      facts: int32 [f, 3] every fact of any split with one of them; ids as if they came after the others.
+      facts: int32 [f, 3], every fact of any split with one of them; their ids follow those of the others.
     """
 
     names: tuple[str, ...]
@@ -30,7 +30,7 @@ def hold_out(graph: NumericGraph, share: float, seed: int) -> tuple[NumericGraph
     """A graph without a seeded share of its entities, and those entities.
 
     Raises:
-      UserError: no entity, or no training fact, would be on one of both sides.
+      UserError: no entity or fact would be held out, or no training fact would be left.
     """
     count = int(share * graph.num_entities)
     drawn = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STREAM,)))
@@ -54,9 +54,9 @@ def hold_out(graph: NumericGraph, share: float, seed: int) -> tuple[NumericGraph
     lost = np.unique(np.concatenate(facts), axis=0)
     if not count or not len(lost) or not len(kept["train"]):
         raise UserError(
-            f"eval.inductive={share:g} of {graph.num_entities} entities holds {count} of them with "
-            f"{len(lost)} facts out and leaves {len(kept['train'])} training facts: give another share, "
-            "0 for none"
+            f"eval.inductive={share:g} holds out {count} of {graph.num_entities} entities with "
+            f"{len(lost)} facts and leaves {len(kept['train'])} training facts: give another share, "
+            "or 0 for none"
         )
     names = graph.vocabulary
 

@@ -1,6 +1,6 @@
 """report.html: what a run found, on one page that needs no network.
 
-The page comes from `templates/report.html`; here is what stands on it.
+The page comes from `templates/report.html`; this module supplies its contents.
 """
 
 import dataclasses
@@ -60,7 +60,7 @@ class Section:
 
 
 def write_html_report(run: Run, params: Any, report: Mapping[str, Any], workdir: Path) -> None:
-    """Write report.html into the folder of the run; raises UserError where that is impossible."""
+    """Write report.html into the folder of the run; raises UserError if that is impossible."""
     sections = [
         _results(report),
         _relations(report),
@@ -105,7 +105,7 @@ def _results(report: Mapping[str, Any]) -> Section:
     rows = []
     for split in ("valid", "test"):
         rows.append([split, *metric_cells(report[split])])
-        rows.append([f"{split}, head no candidate", *metric_cells(report[split]["exclude_self"])])
+        rows.append([f"{split}, head not a candidate", *metric_cells(report[split]["exclude_self"])])
     if "inductive" in report:
         found = report["inductive"]
         rows.append([f"{found['entities']} entities held out", *metric_cells(found)])
@@ -134,7 +134,7 @@ def _orders(report: Mapping[str, Any]) -> Section | None:
         [row["pairs"], f"{row['count']:,}", number(row["model"]), number(row["raw values"])] for row in found
     ]
     columns = ["test pairs", "count", "model", "raw values"]
-    text = "Beside the model the rule that compares the raw values, which guesses where one is missing."
+    text = "The column of raw values is the rule that compares them, which guesses where one is missing."
     return Section("orders", "By value gap", text, [Table("Pairs in the right order", columns, rows)])
 
 
@@ -155,7 +155,7 @@ def _learning(workdir: Path) -> Section | None:
 
 
 def _attention(run: Run, params: Any) -> Section | None:
-    """Mean attention of all entities and heads, by relation and field; None of a model without."""
+    """Mean attention of all entities and heads, by relation and field; None for a model without it."""
     names = run.graph.vocabulary
     count = min(run.graph.num_relations, MOST_ROWS)
     found = []

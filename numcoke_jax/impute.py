@@ -1,20 +1,21 @@
-"""Missing values: the interval of ranks in which a trained model puts them, by the orders that it believes.
+"""Missing values: the interval of ranks in which a trained model puts them, by the orders that it predicts.
 
 For a missing cell (entity i, field m) and a relation r that compares the field, the model's calibrated
 logits of (i, r, j) and (j, r, i) give, for every entity j whose value is observed, the odds that i stands
-above j.  As one of both facts holds, and not the other,
+above j.  As exactly one of the two facts holds,
 
     l_ij = logit (i, r, j) - logit (j, r, i)        the log odds; negated for a relation "lower than"
 
-so that the rank of i among n observed entities (1: the lowest value) is expected at 1 + sum_j sigmoid(l_ij),
+so the rank of i among n observed entities (1: the lowest value) is expected at 1 + sum_j sigmoid(l_ij),
 with the spread s_i = 1 + sqrt(sum_j sigmoid(l_ij) sigmoid(-l_ij)) if the comparisons were independent.  They
-are not, which is why the interval is the ranks within t s_i, with t from split conformal prediction: the
-ceil((c + 1) level)-th smallest of the c values of t at which the interval of a test cell contains its
-true rank.  Test cells are those that `data.missing_rate` has masked, where the data set can be built anew
-without: they were as missing in training as those without a truth.  For other data a share of the observed
-cells is hidden from the trained model; as it has learned with their values in sight, it does worse there than
-on missing cells, and intervals come out too wide.  Coverage is measured with two halves of the test cells,
-each with the t of the other; a value may still be missing for a reason that no test cell shares.
+are not, which is why the interval is the ranks within t s_i, with t from split conformal prediction: each of
+c test cells has a least t at which its interval contains its true rank, and the ceil((c + 1) level)-th
+smallest of these is taken.  Test cells are those that `data.missing_rate` has masked, if the data set can be
+rebuilt without masks: they were as missing in training as those whose truth is unknown.  For other data a
+share of the observed cells is hidden from the trained model; as it has learned with their values in sight, it
+does worse on them than on missing cells, and intervals come out too wide.  Coverage is measured with two
+halves of the test cells, each with the t of the other; a value may still be missing for a reason that no test
+cell shares.
 
 With more than `MOST_REFERENCES` observed entities, that many are compared, evenly spaced by their ranks.
 """
@@ -37,8 +38,8 @@ from numcoke_jax.run import Run, literals_for
 from numcoke_jax.trained import Trained
 
 MOST_REFERENCES = 1000
-HIDDEN_SHARE = 0.2  # of the observed cells of a field, where no truth of missing ones is known
-LEAST_WEIGHT = 0.5  # of a field in a relation's learned weights, from which on the relation compares it
+HIDDEN_SHARE = 0.2  # of the observed cells of a field, if the truth of missing ones is not known
+LEAST_WEIGHT = 0.5  # of a field in a relation's learned weights, for the relation to count as comparing it
 CELL_COLUMNS = ("entity", "field", "low_rank", "rank", "high_rank", "of", "low_value", "high_value")
 ROUNDING = 1e-9  # of ranks
 TESTED_ON = ("masked", "hidden")
@@ -47,7 +48,7 @@ STREAM = 6  # of the run's seed; 5 draws the entities of `eval.inductive`
 
 @dataclasses.dataclass(frozen=True)
 class Comparing:
-    """The relation that a field's values are imputed by; `sign` is 1 where its heads are the higher."""
+    """The relation that a field's values are imputed by; `sign` is 1 if its heads are the higher ones."""
 
     relation: int
     sign: int
@@ -55,7 +56,7 @@ class Comparing:
 
 @dataclasses.dataclass(frozen=True)
 class Beliefs:
-    """What the model believes of c cells of one field.
+    """What the model believes about c cells of one field.
 
     Attributes:
       odds: float64 [c, refs], l: log odds that the cell's entity stands above the reference.
@@ -99,10 +100,10 @@ class Truth:
 
 
 def comparing_relations(trained: Trained) -> dict[int, Comparing]:
-    """field -> the relation that compares it; none for others.
+    """field -> the relation that compares it; fields that no relation compares are left out.
 
-    A relation compares the field that has at least `LEAST_WEIGHT` of its learned weights, or, where none
-    has or the model has none, the field that it is named after.
+    A relation compares the field whose learned weight is at least `LEAST_WEIGHT` or, if there is none or the
+    model learns no weights, the field that it is named after.
     """
     graph = trained.run.graph
     learned = compared_fields(trained.params, graph.vocabulary)
@@ -122,18 +123,18 @@ def comparing_relations(trained: Trained) -> dict[int, Comparing]:
 
 
 def impute(trained: Trained, fields: Sequence[int] | None = None, level: float = 0.9) -> dict[str, Any]:
-    """Intervals of all missing cells, with the coverage of the same on cells that were hidden.
+    """Intervals of all missing cells, and the coverage of intervals made alike for cells with known values.
 
     Args:
       trained: the model.
       fields: ids; None: all that a relation compares.
-      level: wished coverage, in (0, 1).
+      level: target coverage, in (0, 1).
 
     Returns:
       {"level", "tested_on" (one of `TESTED_ON`), "factor" (t; None: the whole range, as there are too few
       test cells), "coverage": {"cells", "covered", "mean_width" (shares)}, "fields": {name: {"relation",
       "observed", "missing", "cells", "covered", "mean_width"}}, "cells": [{"entity", "field", "low_rank",
-      "rank", "high_rank", "of", "low_value", "high_value"}]}; a value is None where the interval has no end
+      "rank", "high_rank", "of", "low_value", "high_value"}]}; a value is None if the interval has no end
       on that side.
 
     Raises:
@@ -169,9 +170,9 @@ def impute(trained: Trained, fields: Sequence[int] | None = None, level: float =
 
 
 def masked_truth(run: Run) -> Truth | None:
-    """The values that `data.missing_rate` has masked; None where they cannot be known.
+    """The values that `data.missing_rate` has masked; None if they cannot be known.
 
-    They can for a table of the config and for a synthetic graph, which are built anew without masks.
+    They can for a table of the config and for a synthetic graph, which are rebuilt without masks.
     """
     data = run.config.data
     if data.path or data.missing_rate == 0 or data.control != "true" or run.held_out is not None:
@@ -198,7 +199,7 @@ def hidden_truth(graph: NumericGraph, fields: Sequence[int], seed: int) -> Truth
 
 
 def intervals(beliefs: Beliefs, factor: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Lowest and highest rank of each cell, int64 [c] each; the one next to the expected rank is between.
+    """Lowest and highest rank of each cell, int64 [c] each; the rank nearest the expected one is inside.
 
     A rank at the very end counts as inside: the factor is one that some cell just needs, and (d / s) s may be
     rounded below d.
@@ -213,7 +214,7 @@ def needed_factor(beliefs: Beliefs, values: np.ndarray) -> np.ndarray:
     """Float64 [c]: the least factor whose intervals contain the true values.
 
     Args:
-      beliefs: of the cells.
+      beliefs: about the cells.
       values: float64 [c], the truth; an interval contains it if it contains a rank that it can have among
         the observed values, equal ones in any order.
     """
@@ -224,7 +225,7 @@ def needed_factor(beliefs: Beliefs, values: np.ndarray) -> np.ndarray:
 
 
 def conformal_factor(needed: np.ndarray, level: float) -> float:
-    """The ceil((c + 1) level)-th smallest of the c needed factors; inf where there are too few."""
+    """The ceil((c + 1) level)-th smallest of the c needed factors; inf if there are too few."""
     place = math.ceil((len(needed) + 1) * level)
     return float(np.sort(needed)[place - 1]) if place <= len(needed) else math.inf
 
@@ -232,7 +233,7 @@ def conformal_factor(needed: np.ndarray, level: float) -> float:
 def believed(
     trained: Trained, graph: NumericGraph, field: int, comparing: Comparing, cells: np.ndarray
 ) -> Beliefs:
-    """What the model believes of `cells`, entities int [c], with the values that `graph` shows.
+    """What the model believes about `cells`, entities int [c], with the values that `graph` shows.
 
     Raises:
       FloatingPointError: a score is not finite.
@@ -264,7 +265,7 @@ def _asked(trained: Trained, fields: Sequence[int] | None) -> dict[int, Comparin
         if field not in every:
             known = ", ".join(names[m] for m in every) or "none"
             raise UserError(
-                f"no relation compares the field {names[field]!r}; fields that one compares: {known}"
+                f"no relation compares the field {names[field]!r}; fields that are compared: {known}"
             )
     if not every:
         raise UserError(

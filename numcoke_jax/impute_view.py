@@ -1,4 +1,4 @@
-"""Imputed values on a terminal of 80 columns, and in files."""
+"""Imputed values on an 80-column terminal, and in files."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ def show(found: Mapping[str, Any], top: int, console: Console) -> None:
     """Write the coverage on hidden cells, then at most `top` missing cells, the surest ones first."""
     rows = [(name, field["relation"], *_checked(field)) for name, field in found["fields"].items()]
     rows.append(("all", "", *_checked(found["coverage"])))
-    remark = f"on {WHICH[found['tested_on']]}; wished {100 * found['level']:g}%"
+    remark = f"on {WHICH[found['tested_on']]}; target {100 * found['level']:g}%"
     columns = ("field", "by relation", ">cells", ">covered", ">mean width")
     console.table("Coverage", remark, columns, rows)
     if found["factor"] is None:
@@ -43,7 +43,7 @@ def show(found: Mapping[str, Any], top: int, console: Console) -> None:
 
 
 def write(found: Mapping[str, Any], path: Path) -> None:
-    """Write all that was found (.json), or the missing cells (.csv, .parquet); raises UserError."""
+    """Write everything that was found (.json), or the missing cells (.csv, .parquet); raises UserError."""
     if path.suffix == ".json":
         write_json_atomically(path, found)
         return

@@ -2,9 +2,9 @@
 
 A seeded share of the entities is taken out of the graph before training, with all their facts: the model
 sees neither their names nor their values, nor are they candidates while it trains.  Afterwards every fact
-with such an entity as head or tail is ranked among all entities, filtered by all facts.  Beside the model
-stands the rule "compare the raw values": a tail whose value is on the right side of the head's before one
-that is unknown, before one on the wrong side; equal ones share their mean rank.
+with one of them as head or tail is ranked among all entities, filtered by all facts.  The model is compared
+with the rule "compare the raw values", which ranks a tail whose value is on the right side of the head's
+before one that is unknown, and that before one on the wrong side; ties share their mean rank.
 """
 
 from collections.abc import Callable
@@ -61,7 +61,7 @@ def rank_held_out(run: Run, params: Any) -> dict[str, Any]:
 
 
 def rule_values(graph: NumericGraph, relation: int) -> np.ndarray:
-    """Float64 [N]: the compared values, so signed that heads are above their tails; NaN where unknown."""
+    """Float64 [N]: the compared values, signed so that heads are above their tails; NaN where unknown."""
     field = field_of_relation(graph, relation)
     if field is None:
         return np.full(graph.num_entities, np.nan)

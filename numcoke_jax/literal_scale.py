@@ -16,8 +16,8 @@ class LiteralScale:
     """The scales of a graph's fields, fitted to the observed cells.
 
     Attributes:
-      values: the scale of `data.normalize`, of the attribute embeddings.
-      positions: quantiles, of the numeric order term and the quantile encoding.
+      values: the scale of `data.normalize`, for the attribute embeddings.
+      positions: quantiles, for the numeric order term and the quantile encoding.
     """
 
     values: Normalizer
@@ -40,7 +40,7 @@ class LiteralScale:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values, to the last bit."""
+        """JSON values, exact to the last bit."""
         return {"values": self.values.to_json(), "positions": self.positions.to_json()}
 
     @classmethod

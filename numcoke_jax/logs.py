@@ -1,4 +1,4 @@
-"""The run's log: one JSON object a line in metrics.jsonl, the same numbers as TensorBoard events."""
+"""The run's log: one JSON object per line in metrics.jsonl, the same numbers as TensorBoard events."""
 
 import itertools
 import json
@@ -17,7 +17,7 @@ METRICS_FILE = "metrics.jsonl"
 EVENTS_FOLDER = "tensorboard"
 RESERVED = ("step", "epoch", "kind")
 EVENT_FLUSH_SECONDS = 5.0  # flushing waits for the disk: too slow for every line
-_event_files = itertools.count()  # tells the files apart that one process opens within a second
+_event_files = itertools.count()  # distinguishes files that one process opens within a second
 
 
 class RunLog:
@@ -25,10 +25,10 @@ class RunLog:
 
     A line reads {"step": 120, "epoch": 3, "kind": "train", "loss": 0.031, ...}: `pandas.read_json(path,
     lines=True)` makes a table of it.  A number that is not finite is written as null, never as NaN, which
-    is no JSON.  TensorBoard shows every finite number as KIND/NAME.
+    is not JSON.  TensorBoard shows every finite number as KIND/NAME.
 
     Args:
-      workdir: an existing folder.  A last line that a kill has torn is cut off.
+      workdir: an existing folder.  A last line torn by a kill is cut off.
 
     Raises:
       UserError: the log cannot be written.
@@ -70,10 +70,10 @@ class RunLog:
             raise cannot_write(self._path, error) from error
 
     def truncate_after(self, step: int) -> int:
-        """Drops the lines of later steps, those that a resumed run is going to write again.
+        """Drops the lines of later steps, which a resumed run will write again.
 
-        The file is replaced as a whole, so a kill leaves the old log or the new one.  Lines that are no
-        JSON objects go too.  TensorBoard is told to hide its events after `step`.
+        The file is replaced as a whole, so a kill leaves the old log or the new one.  Lines that are not
+        JSON objects are dropped too.  TensorBoard is told to hide its events after `step`.
 
         Returns:
           The number of lines dropped.
@@ -92,14 +92,14 @@ class RunLog:
         """Closes both files; the log must not be written afterwards.
 
         Raises:
-          UserError: the disk refuses what TensorBoard's file still held back.
+          UserError: the disk refuses what TensorBoard's file had buffered.
         """
         self._file.close()
         self._close_events()
 
     def _open(self) -> Any:
         try:
-            # Unbuffered: a line is one write to the system, whole or torn, never held back.
+            # Unbuffered: a line is one write to the system, whole or torn, never delayed.
             return open(self._path, "ab", buffering=0)
         except OSError as error:
             raise cannot_write(self._path, error) from error
@@ -136,14 +136,14 @@ class NoLog:
     """The log of the processes that keep none."""
 
     def write(self, step: int, kind: str, values: Mapping[str, Any], **more: Any) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def truncate_after(self, step: int) -> int:
-        """Nothing is dropped."""
+        """Drops nothing."""
         return 0
 
     def close(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
 
 class EventFile:
@@ -153,8 +153,8 @@ class EventFile:
     nobody catches and a kill loses up to two minutes; its writer of single events has neither fault.
 
     Args:
-      folder: where the file is made; TensorBoard joins all files of a folder.
-      purge_step: tells TensorBoard to forget what older files say from this step on; None: nothing.
+      folder: where the file is created; TensorBoard merges all files in a folder.
+      purge_step: TensorBoard forgets what older files say from this step on; None: nothing.
     """
 
     def __init__(self, folder: Path, purge_step: int | None) -> None:
@@ -201,7 +201,7 @@ def read_metrics(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
             entries.append(entry)
         elif number < len(lines):
             shown = shown_path(path)
-            raise UserError(f"{shown}:{number}: this line is no JSON object with a step; delete or mend it")
+            raise UserError(f"{shown}:{number}: this line is not a JSON object with a step; delete or fix it")
     return entries
 
 

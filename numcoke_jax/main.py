@@ -1,6 +1,6 @@
-"""The program: `python -m numcoke_jax.main --config=configs/cars.py`; `--help` tells the rest.
+"""The program: `python -m numcoke_jax.main --config=configs/cars.py`; `--help` explains the rest.
 
-Exit codes: 0 done; 1 a loss or a score was not finite; 2 something the user can mend, said in one line;
+Exit codes: 0 done; 1 a loss or a score was not finite; 2 something the user can fix, reported in one line;
 130 interrupted from the keyboard; 141 nobody reads the output any more; 143 terminated, the state saved.
 """
 
@@ -15,7 +15,7 @@ from numcoke_jax.console import Console
 from numcoke_jax.processes import join, take_process_flags
 from numcoke_jax.use_command_line import UseCommand
 
-INTERRUPTED = "interrupted; the same command goes on from the last checkpoint"
+INTERRUPTED = "interrupted; the same command resumes from the last checkpoint"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -39,7 +39,7 @@ def _run(arguments: Sequence[str]) -> int:
     from numcoke_jax.placement import leads
     from numcoke_jax.train import evaluate_only, train_and_evaluate
 
-    console = Console() if leads() else Console(io.StringIO())  # one of several processes speaks
+    console = Console() if leads() else Console(io.StringIO())  # one of several processes prints
     if command.mode == "train":
         train_and_evaluate(command.config, command.workdir, console, overwrite=command.overwrite)
     else:

@@ -12,8 +12,8 @@ from numcoke_jax.errors import UserError
 from numcoke_jax.run import Run
 
 GIB = 2**30
-# Of the memory of a container, version 2 and version 1: folder, files of its limit and its use, and what
-# memory.stat calls the cached files in the use, which make room for who needs it.
+# The control groups of a container, version 2 and version 1: folder, files with the limit and the use of
+# memory, and the names in memory.stat of cached files within that use, which make room when it is needed.
 CGROUPS = (
     ("/sys/fs/cgroup", "memory.max", "memory.current", ("inactive_file", "active_file")),
     (
@@ -27,10 +27,10 @@ CGROUPS = (
 
 @dataclasses.dataclass(frozen=True)
 class Need:
-    """Bytes of a run on a device.
+    """Memory that a run needs on a device, in bytes.
 
     Attributes:
-      parameters: of the model.
+      parameters: the model's parameters.
       state: parameters, the optimiser's moments and the rest of the training state.
       step: a training step at its peak, the state included.
       ranking: an evaluation at its peak, the state included.
@@ -43,10 +43,10 @@ class Need:
 
 
 def check_memory(run: Run, console: Console) -> Need:
-    """Tell how much memory the run needs; compiles the step and the ranking, allocates one batch at most.
+    """Report how much memory the run needs; compiles the step and the ranking, allocates at most one batch.
 
     Raises:
-      UserError: more than the device has; the message names the settings to lower.
+      UserError: it is more than the device has; the message names the settings to lower.
     """
     config, available = run.config, available_bytes()
     parameters, state = tree_bytes(run.abstract_state.params), tree_bytes(run.abstract_state)
@@ -69,7 +69,7 @@ RANKING_KEYS = ("eval.chunk", "model.dim")
 
 
 def out_of_memory(error: Exception, config: ConfigDict) -> UserError:
-    """What to tell about an allocation that failed on the device all the same."""
+    """The error for an allocation that failed on the device all the same."""
     first_line = str(error).splitlines()[0]
     return UserError(f"the device ran out of memory ({first_line}): lower {_values(config, STEP_KEYS)}")
 
@@ -97,7 +97,7 @@ def _step_bytes(run: Run) -> int:
         lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding), run.batch(0)
     )
     analysis = run.programs.step.lower(run.abstract_state, batch, run.literals).compile().memory_analysis()
-    if analysis is None:  # the platform does not tell
+    if analysis is None:  # the platform does not say
         return tree_bytes(run.abstract_state)
     return (
         analysis.argument_size_in_bytes
@@ -141,5 +141,5 @@ def _cached_files(stat: pathlib.Path, names: tuple[str, ...]) -> int:
     try:
         entries = dict(line.split(maxsplit=1) for line in stat.read_text().splitlines())
         return sum(int(entries.get(name, 0)) for name in names)
-    except (OSError, ValueError):  # not told
+    except (OSError, ValueError):  # not reported
         return 0

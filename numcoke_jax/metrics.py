@@ -10,7 +10,7 @@ HITS_AT = (1, 3, 10)
 
 @dataclasses.dataclass(frozen=True)
 class RankSums:
-    """Sums over ranked queries; two parts of a split add up with `+`.
+    """Sums over ranked queries; `+` adds up two parts of a split.
 
     Attributes:
       count: number of ranked queries.

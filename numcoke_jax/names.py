@@ -8,15 +8,14 @@ from numcoke_jax.config_checks import printable
 from numcoke_jax.errors import UserError
 
 SHOWN = 3  # closest names in a message
-LOOKED_AT = 200  # names that share most with the asked one, compared letter by letter
+LOOKED_AT = 200  # names that share most with the one asked for, compared letter by letter
 LEAST_SIMILAR = 0.5
 
 
 def no_text(name: object) -> str:
-    """What to say about something given for a name."""
-    return (
-        f"names are texts, got {printable(repr(name))}: give {printable(repr(str(name)))} if it is called so"
-    )
+    """The message about something given as a name that is not text."""
+    given, text = printable(repr(name)), printable(repr(str(name)))
+    return f"a name must be text, got {given}: give {text} if that is the name"
 
 
 class NameIndex:
@@ -39,11 +38,11 @@ class NameIndex:
         """The id of `name`.
 
         Args:
-          name: to the letter.
+          name: the exact name.
           where: what the message begins with, such as "--head" or "queries.tsv:3".
 
         Raises:
-          UserError: there is no such name; the message has the closest ones.  Or it is no text.
+          UserError: the name does not exist (the message has the closest ones), or is not text.
         """
         if not isinstance(name, str):  # from Python, such as a row number
             raise UserError(no_text(name))
@@ -54,7 +53,7 @@ class NameIndex:
         raise UserError(f"{place}there is no {self.kind} {printable(repr(name))}; {self._hint(name)}")
 
     def closest(self, name: str) -> list[str]:
-        """Up to `SHOWN` similar names, the most similar first; equal but for case comes before all."""
+        """Up to `SHOWN` similar names, the most similar first; one equal but for case comes before all."""
         wanted, grams = name.casefold(), _grams(name)
         alike = heapq.nlargest(
             LOOKED_AT, self.names, key=lambda known: _overlap(grams, _grams(known))
@@ -74,7 +73,7 @@ class NameIndex:
         if close:
             return f"the closest: {', '.join(printable(repr(known)) for known in close)}"
         some = ", ".join(printable(repr(known)) for known in self.names[:SHOWN])
-        return f"none of the {len(self.names):,} is similar; there is {some}" if some else "there is none"
+        return f"none of the {len(self.names):,} is similar; examples: {some}" if some else "there is none"
 
 
 def _grams(name: str) -> set[str]:

@@ -44,15 +44,15 @@ class NewEntities:
 def read_new_entities(
     table: TableFile, graph: NumericGraph, name_column: str = ""
 ) -> tuple[NewEntities, list[str]]:
-    """The rows of a table as entities, and a notice for what was left out.
+    """The rows of a table as entities, and a notice about what was left out.
 
     Args:
-      table: a column of names, and columns called like the graph's fields, in any order.
+      table: a column of names, and columns named like the graph's fields, in any order.
       graph: what the model was trained on.
       name_column: the column of names; "": the first.
 
     Raises:
-      UserError: no column is a field, a cell is no number, or a name is empty, repeated or known already.
+      UserError: no column is a field, a cell is not a number, or a name is empty, repeated or already known.
     """
     column = name_column or next(iter(table.columns))
     names = column_names(table.column(column))
@@ -84,7 +84,7 @@ def read_new_entities(
     if not observed.any():
         listed = ", ".join(map(repr, graph.vocabulary.fields[:20]))
         raise UserError(f"{table.where}: no value of a field of the graph; its fields are {listed}")
-    notices = [f"columns that are no field of the graph: {', '.join(others)}"] if others else []
+    notices = [f"columns that are not fields of the graph: {', '.join(others)}"] if others else []
     return NewEntities(tuple(names), values, observed), notices
 
 
@@ -94,7 +94,7 @@ def knows_unknown(params: Any) -> bool:
 
 
 def tell(notices: Sequence[str], params: Any, console: Console) -> None:
-    """Says what was left out of a table of new entities, and how far the model can be trusted with them."""
+    """Reports what was left out of a table of new entities, and how far to trust the model with them."""
     for notice in notices:
         console.note(notice)
     if not knows_unknown(params):
@@ -115,7 +115,7 @@ def extended_graph(graph: NumericGraph, new: NewEntities) -> NumericGraph:
 
 
 def extended_params(params: Any, count: int) -> Any:
-    """The parameters with `count` rows more in the arrays of entities, each the mean of the others."""
+    """The parameters with `count` more rows in the arrays of entities, each the mean of the others."""
 
     def extend(path: Sequence[Any], leaf: Any) -> Any:
         if not is_per_entity(path):

@@ -1,8 +1,8 @@
 """Share of held-out pairs that a model puts in the right order, by the gap between their values.
 
 A fact (h, r, t) of a strict order is in the right order if the model scores (h, r, t) above (t, r, h); a
-tie counts half.  The gap of a pair is the difference of the positions (quantiles) of both values in the
-field that the relation compares; it is known where both are observed.
+tie counts half.  The gap of a pair is the difference between the positions (quantiles) of its two values in
+the field that the relation compares; it is known where both are observed.
 """
 
 import dataclasses
@@ -25,13 +25,13 @@ GAP_QUARTERS = 4
 
 @dataclasses.dataclass(frozen=True)
 class PairOrders:
-    """One entry a fact, in the facts' order.
+    """One entry per fact, in the facts' order.
 
     Attributes:
       model: float64 [n], 1 right, 0 wrong, 1/2 tied.
       rule: float64 [n], the rule "compare the raw values", which knows from training facts whether heads are
-        the higher ones (`direction`; without any they are): 1/2 where a value is missing.
-      observed: int64 [n], how many of both values are observed; -1 where the relation names no field.
+        the higher ones (`direction`; without any it assumes so): 1/2 where a value is missing.
+      observed: int64 [n], how many of the two values are observed; -1 where the relation names no field.
       gap: float64 [n], difference of positions in [0, 1]; NaN unless both are observed.
     """
 
@@ -48,7 +48,7 @@ def field_of_relation(graph: NumericGraph, relation: int) -> int | None:
 
 
 def direction(graph: NumericGraph, relation: int, field: int) -> int:
-    """1 where the heads of a relation's training facts mostly have the higher values, -1 the lower; or 0."""
+    """1 if the heads of a relation's training facts mostly have the higher values, -1 if the lower, or 0."""
     values = np.where(graph.observed[:, field], graph.values[:, field], np.nan)
     facts = graph.train[graph.train[:, RELATION] == relation]
     return int(np.sign(np.nansum(np.sign(values[facts[:, HEAD]] - values[facts[:, TAIL]]))))
@@ -84,7 +84,7 @@ def pair_orders(
       graph: values and names; relations are named after the field they compare ("weight_comp").
       facts: int32 [n, 3] held-out facts.
       positions: float [N, M] quantiles of the observed values.
-      encode_fn: relation id -> what `score_fn` needs of it.
+      encode_fn: relation id -> what `score_fn` needs for it.
       score_fn: (encoded, heads int32 [chunk]) -> scores [chunk, N].
       chunk: heads scored at once.
 

@@ -1,17 +1,17 @@
-"""Where the arrays of a run lie: a mesh of devices with the axes `data` and `entity`.
+"""Where the arrays of a run are: a mesh of devices with the axes `data` and `entity`.
 
-`mesh.data` x `mesh.entity` devices take part.  Arrays with a row an entity (tables, their optimiser's
+`mesh.data` x `mesh.entity` devices take part.  Arrays with one row per entity (tables, their optimiser's
 moments, literals) are cut over `entity`, the queries of a step over `data`, labels over both; everything
-else is on every device.  XLA's partitioner inserts what the devices have to tell each other, so the model's
+else is on every device.  XLA's partitioner inserts the communication between the devices, so the model's
 code is the same on one device, where the mesh is 1 x 1.
 
-Where `mesh.entity` does not divide the N entities, these arrays are stored with rows of zeros after the last
+If `mesh.entity` does not divide the N entities, these arrays are stored with rows of zeros after the last
 entity (`Placement.padded`).  Compiled functions take them off first (`unpadded`): a model, its loss and its
-optimiser see N rows, which XLA cuts into parts of unequal size.  One cost stays: ranking then has its filter,
-a byte a (head of a chunk, entity), whole on every device.
+optimiser see N rows, which XLA cuts into parts of unequal size.  One cost remains: ranking then has its
+filter, one byte per (head of a chunk, entity), whole on every device.
 
-With several processes every process calls the same functions in the same order; each makes its own share of a
-batch only.
+With several processes every process calls the same functions in the same order; each builds only its own
+share of a batch.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ from numcoke_jax.models.interface import is_per_entity
 from numcoke_jax.models.numeric_embedding import Literals
 
 AXES = ("data", "entity")
-# The axis of the entities, by what batches and literals call an array; it is the first of a parameter's.
+# The axis of the entities, by an array's name in batches and literals; in a parameter it is the first.
 ENTITY_AXES = {"labels": 2, "negatives": 2, "values": 0, "observed": 0, "positions": 0}
 
 
@@ -88,17 +88,17 @@ class Placement:
         return dataclasses.replace(literals, **placed, facts=facts)
 
     def batch(self, batches: TrainBatches, step: int) -> Batch:
-        """The batch of a step on the devices; this process makes the queries of its own devices alone."""
+        """The batch of a step on the devices; this process builds only the queries of its own devices."""
         size = batches.relations_per_step, batches.heads_per_relation
         share = own_part(self.sharding(None, "data"), size, axis=1)
         return self.place(batches.batch(step, heads=share), share, size[1])
 
     def place(self, batch: Batch, share: slice, heads: int) -> Batch:
-        """A batch on the devices; this process has made the part `share` of H = `heads` queries a slot."""
+        """A batch on the devices; this process has built `share` of the H = `heads` queries per slot."""
         queries = functools.partial(
             _put, sharding=self.sharding(None, "data"), axis=1, share=share, size=heads
         )
-        # Sampled entities are few and others in each step: the pairs are cut over their queries alone.
+        # Sampled entities are few and differ in each step: the pairs are cut over their queries only.
         entity = "entity" if batch.entities is None else None
         batch = self.padded(batch) if batch.entities is None else batch
         pairs = functools.partial(queries, sharding=self.sharding(None, "data", entity))
@@ -136,7 +136,7 @@ def _placement(data: int, entity: int) -> Placement:
 
 
 def zeros_after(array: Any, axis: int, size: int) -> Any:
-    """The array with zeros up to `size` along `axis`, on the host if it is there."""
+    """The array with zeros up to `size` along `axis`; an array on the host stays there."""
     missing = size - array.shape[axis]
     if not missing:
         return array
@@ -145,7 +145,7 @@ def zeros_after(array: Any, axis: int, size: int) -> Any:
 
 
 def unpadded(tree: Any, entities: int) -> Any:
-    """The tree, with the first `entities` alone in each array of entities: what was given to `padded`."""
+    """The tree with only the first `entities` in each array of entities: what was given to `padded`."""
 
     def first(path: Any, leaf: Any) -> Any:
         axis = _entity_axis(path)
@@ -156,13 +156,13 @@ def unpadded(tree: Any, entities: int) -> Any:
 
 @struct.dataclass
 class PaddedEncoding:
-    """What a model's `encode` gave, with zeros after the last entity: compiled functions return equal parts.
+    """A model's encoding with zeros after the last entity, as compiled functions return equal parts.
 
-    An axis that has N entries by chance is treated as one of entities; taken off again, no matter.
+    An axis that has N entries by chance is treated as one of entities; the zeros are taken off again.
 
     Attributes:
       arrays: like the model's.
-      axes: of the entities in each of them, None without.
+      axes: the axis of the entities in each of them; None if it has none.
       entities, rows: without and with the zeros.
     """
 
@@ -173,7 +173,7 @@ class PaddedEncoding:
 
     @classmethod
     def of(cls, encoded: Any, entities: int, rows: int) -> "PaddedEncoding":
-        """`encoded` of N entities, with as many rows as tables are stored with."""
+        """`encoded` of N entities, with as many rows as the stored tables have."""
         arrays, structure = jax.tree.flatten(encoded)
         axes = tuple(array.shape.index(entities) if entities in array.shape else None for array in arrays)
         pairs = zip(arrays, axes, strict=True)
@@ -181,7 +181,7 @@ class PaddedEncoding:
         return cls(jax.tree.unflatten(structure, padded), axes, entities, rows)
 
     def unpadded(self) -> Any:
-        """The model's own."""
+        """The model's own encoding."""
         arrays, structure = jax.tree.flatten(self.arrays)
         pairs = zip(arrays, self.axes, strict=True)
         first = [array if axis is None else _first(array, axis, self.entities) for array, axis in pairs]
@@ -189,7 +189,7 @@ class PaddedEncoding:
 
 
 def check_sizes(placement: Placement, *, heads: int) -> None:
-    """Raise UserError unless the H heads a relation slot can be cut into equal parts."""
+    """Raise UserError unless the H heads per relation slot can be cut into equal parts."""
     data, _ = placement.shape
     if heads % data:
         raise UserError(
@@ -218,7 +218,7 @@ def leads() -> bool:
 
 
 def wait_for_others(name: str) -> None:
-    """Go on when all processes have come to the same place."""
+    """Wait until all processes have reached the same point."""
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices(name)
 

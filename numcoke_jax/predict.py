@@ -1,7 +1,7 @@
 """Ranked tails of queries (head, relation, ?) with a trained model.
 
 The ranks are those of the evaluation: one row of raw scores, ties at their mean rank, known facts left
-out of the count where they are excluded.  Queries are grouped by relation, a relation is encoded once, and
+out of the count if they are excluded.  Queries are grouped by relation, a relation is encoded once, and
 distinct heads are scored in chunks by the two functions that the evaluation compiled.
 """
 
@@ -20,19 +20,19 @@ from numcoke_jax.tail_index import TailIndex
 
 KNOWN = ("exclude", "mark")
 ENCODED_BYTES = 256 * 2**20  # of encoded relations that are kept
-CELLS_RANKED = 2**22  # scores that are ordered at once, each of which takes some 60 bytes on the way
+CELLS_RANKED = 2**22  # scores that are sorted at once, each of which takes about 60 bytes meanwhile
 NO_SPLIT = len(SPLITS)  # in `Answers.known`: the fact is in no split
 
 
 @dataclasses.dataclass(frozen=True)
 class AnswerSettings:
-    """Which tails are candidates and how many are given.
+    """Which tails are candidates and how many are returned.
 
     Attributes:
-      top: answers a query, at most.
+      top: answers per query, at most.
       known: "exclude" leaves the facts of `splits` out, "mark" ranks them too and names their split.
       splits: the splits that count as known.
-      exclude_self: the head is no candidate for its own tail.
+      exclude_self: the head is not a candidate for its own tail.
       candidates: int [c] entity ids that may be answers; None: all.
     """
 
@@ -45,7 +45,7 @@ class AnswerSettings:
 
 @dataclasses.dataclass(frozen=True)
 class Answers:
-    """Rows of a table, a query after the other, best first.
+    """Rows of a table, one query after the other, best first.
 
     Attributes:
       query: int64 [rows], position of the query.
@@ -78,7 +78,7 @@ class Predictor:
     Args:
       graph: the facts that are known.
       evaluator: the compiled encoder and score over the graph's entities.
-      params: of the model.
+      params: the model's parameters.
       calibration: turns scores into probabilities.
     """
 
@@ -173,7 +173,7 @@ class Predictor:
 
 
 def _in_pieces(scored: Iterator[tuple[int, np.ndarray]]) -> Iterator[tuple[int, np.ndarray]]:
-    """The same rows of scores, `CELLS_RANKED` numbers (but at least a row) at a time."""
+    """The same rows of scores, `CELLS_RANKED` numbers (but at least one row) at a time."""
     for begin, scores in scored:
         rows = max(CELLS_RANKED // max(scores.shape[1], 1), 1)
         for first in range(0, len(scores), rows):

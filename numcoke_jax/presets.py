@@ -1,7 +1,7 @@
 """Named settings on top of a config: `--config=configs/credit.py:paper` and the like.
 
 A preset says what is trained and how; the data stay those of the config file.  Overrides on the command
-line come after it.
+line are applied after it.
 """
 
 import difflib
@@ -44,7 +44,7 @@ PRESETS: dict[str, Mapping[str, Any]] = {
         "train.patience": 15,
     },
     # NumCoKE with the numeric order term, which needs no contrastive loss.  Entities are unknown at times, so
-    # that their numbers have to do, and an unseen fact is only a little false.  RESULTS.md has all measured.
+    # that their numbers have to suffice, and an unseen fact counts as only a little false (see RESULTS.md).
     "numeric": {
         "model.name": "numcoke",
         "score.numeric_order": True,
@@ -65,7 +65,7 @@ PRESETS: dict[str, Mapping[str, Any]] = {
         "score.order_weight": 0.25,
         "okcl.weight": 0.25,
     },
-    # Values joined to the entity vectors of models that know none, as the paper does; see docs/models.md.
+    # Values joined to the entity vectors of models that use none, as in the paper; see docs/models.md.
     "conve": {"model.name": "conve", **CONCATENATED},
     "tucker": {"model.name": "tucker", **CONCATENATED},
     "hake": {"model.name": "hake", **CONCATENATED},

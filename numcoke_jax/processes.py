@@ -37,7 +37,7 @@ def take_process_flags(arguments: Sequence[str]) -> tuple[dict[str, str], list[s
         if not flag:
             others.append(argument)
         elif flag[2] is None and not rest:
-            raise UserError(f"--{flag[1]} needs a value; --help tells which")
+            raise UserError(f"--{flag[1]} needs a value; see --help")
         else:
             found[flag[1]] = rest.pop(0) if flag[2] is None else flag[2]
     return found, others
@@ -47,7 +47,7 @@ def join(settings: dict[str, str]) -> None:
     """Join the other processes, before JAX computes anything; without settings there are none.
 
     Raises:
-      UserError: settings that are not complete or no numbers, or the others do not answer.
+      UserError: the settings are incomplete or not numbers, or the other processes do not answer.
     """
     if not settings:
         return
@@ -57,7 +57,7 @@ def join(settings: dict[str, str]) -> None:
     arguments: dict[str, Any] = {}
     if coordinator != AUTO:
         place = re.fullmatch(r".+:([0-9]{1,5})", coordinator)
-        if not place or not 0 < int(place[1]) <= LARGEST_PORT:  # else the others are waited for in vain
+        if not place or not 0 < int(place[1]) <= LARGEST_PORT:  # else it would wait for the others in vain
             raise UserError(
                 f"--coordinator={coordinator} must be HOST:PORT, or {AUTO}; a port is 1 to {LARGEST_PORT}"
             )
@@ -76,6 +76,6 @@ def join(settings: dict[str, str]) -> None:
 def _integer(settings: dict[str, str], name: str) -> int:
     value = settings.get(name)
     if value is None or not value.isdecimal():
-        found = " is missing" if value is None else f"={value} is no integer >= 0"
+        found = " is missing" if value is None else f"={value} is not an integer >= 0"
         raise UserError(f"--{name}{found}: --coordinator=HOST:PORT needs --processes=N and --process=I")
     return int(value)

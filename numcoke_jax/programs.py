@@ -1,6 +1,6 @@
 """The compiled functions of a run, shared by all runs of a process whose settings need the same ones.
 
-Seeds, data of the same sizes, validation and checkpoints do not change what is compiled: five rounds of one
+Seeds, data of the same sizes, validation and checkpoints do not change what is compiled: five seeds of one
 config compile once.
 """
 
@@ -48,7 +48,7 @@ class Programs:
       model: the model.
       step_model: the same for as many entities as a step works on; shares the parameters' names.
       objective: its training loss.
-      placement: where arrays lie.
+      placement: where arrays are.
       abstract_state: shapes, dtypes and places of the state, without its values.
       create_state: (literals, *, key) -> fresh state, jitted.
       step: (state, batch, literals) -> (state, loss of the step), jitted; the state is donated.  The loss is
@@ -67,7 +67,7 @@ class Programs:
 def programs_for(
     config: ConfigDict, sizes: GraphSizes, total_steps: int, *, entities_per_step: int
 ) -> Programs:
-    """The functions for a checked config on a graph of these sizes; made once for equal settings."""
+    """The functions for a checked config on a graph of these sizes; built once for equal settings."""
     relevant = {key: value for key, value in flatten(config).items() if not key.startswith(IRRELEVANT)}
     end = 0 if config.train.schedule == "constant" else total_steps
     return _programs(
@@ -77,7 +77,7 @@ def programs_for(
 
 @dataclasses.dataclass(frozen=True)
 class _Settings:
-    """A config that equals another one when both need the same functions."""
+    """A config that equals another if both need the same functions."""
 
     relevant: tuple[tuple[str, object], ...]
     config: ConfigDict = dataclasses.field(compare=False)

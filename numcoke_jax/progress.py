@@ -1,4 +1,4 @@
-"""How far a training is: a bar on a terminal, a line now and then elsewhere."""
+"""How far training has come: a bar on a terminal, a line now and then elsewhere."""
 
 import dataclasses
 import time
@@ -41,12 +41,12 @@ class Snapshot:
 
 
 class ProgressReporter:
-    """Takes the news of a training and shows them; made by `Console.progress`.
+    """Takes news from a training run and shows it; made by `Console.progress`.
 
     Args:
       show: called with every new state.
       total: steps of the whole training.
-      start: steps done before, by the run that this one resumes.
+      start: steps already done by the run that this one resumes.
       clock: seconds of a monotonic clock.
     """
 
@@ -82,7 +82,7 @@ class ProgressReporter:
 
 
 class QuietDisplay:
-    """Prints the first state, the last, and some between: see QUIET_SECONDS and QUIET_SHARE."""
+    """Prints the first state, the last, and some in between: see QUIET_SECONDS and QUIET_SHARE."""
 
     def __init__(self, print_parts: Callable[[list[str]], None]) -> None:
         self._print_parts = print_parts

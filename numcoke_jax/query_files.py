@@ -1,7 +1,7 @@
 """Query files in, answers out, a block at a time: neither texts nor answers have to fit in memory.
 
-In: UTF-8, one query a line, "head <tab> relation", names to the letter.  Out: csv, json (one array), jsonl or
-parquet, by the file's ending, with the columns of `COLUMNS`, a row an answer.
+In: UTF-8, one query per line, "head <tab> relation", with exact names.  Out: csv, json (one array), jsonl or
+parquet, by the file's ending, with the columns of `COLUMNS`, one row per answer.
 """
 
 import contextlib
@@ -55,7 +55,8 @@ def read_queries(path: Path, entities: NameIndex, relations: NameIndex) -> Itera
     """The queries of a file in blocks int32 [n, 2] of at most `BLOCK`; blank lines are skipped.
 
     Raises:
-      UserError: the file cannot be read, a line has not two columns, or a name is unknown; with its line.
+      UserError: the file cannot be read, or the line that is named does not have two columns or has an
+        unknown name.
     """
     block: list[tuple[int, int]] = []
     for number, text in name_lines(path, f"--queries={shown_path(path)}"):
@@ -97,14 +98,14 @@ def name_lines(path: Path, flag: str) -> Iterator[tuple[int, str]]:
 
 
 def check_out(path: Path, suffixes: Iterable[str], overwrite: bool) -> None:
-    """Raises UserError where `path` has another ending, no folder, or exists and may not be replaced."""
+    """Raises UserError if `path` has another ending, no folder, or exists and may not be replaced."""
     if path.suffix not in suffixes:
         raise UserError(f"--out={shown_path(path)}: the name must end in one of {', '.join(suffixes)}")
     if path.exists() and not overwrite:
-        raise UserError(f"--out={shown_path(path)} is there already; give another name, or --overwrite")
+        raise UserError(f"--out={shown_path(path)} already exists; give another name, or --overwrite")
     if not path.parent.is_dir():
         raise UserError(
-            f"--out={shown_path(path)}: there is no folder {shown_path(path.parent)}; make it first"
+            f"--out={shown_path(path)}: there is no folder {shown_path(path.parent)}; create it first"
         )
 
 
@@ -123,7 +124,7 @@ def answer_writer(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
         with _WRITERS[path.suffix](temporary) as write:
             yield write
         os.replace(temporary, path)
-    except BrokenPipeError:  # of the screen that shows how far it is
+    except BrokenPipeError:  # from the screen that shows the progress
         raise
     except OSError as error:
         raise UserError(f"--out={shown_path(path)}: cannot be written ({error.strerror})") from None

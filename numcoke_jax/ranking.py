@@ -56,7 +56,7 @@ class FilteredRanks(NamedTuple):
 
     Attributes:
       all: every entity but the known tails is a candidate.
-      exclude_self: the head is no candidate either, unless it is the target.
+      exclude_self: the head is not a candidate either, unless it is the target.
     """
 
     all: np.ndarray
@@ -121,7 +121,7 @@ def _count_tile(scores: Array, known: Array, rows: Array, tails: Array, heads: A
 
 
 def summaries(ranks: FilteredRanks) -> dict[str, dict[str, float | int | None]]:
-    """The metrics of ranks: {"all": {...}, "exclude_self": {...}}; None without any."""
+    """The metrics of ranks: {"all": {...}, "exclude_self": {...}}; None for a metric without ranks."""
     return {name: RankSums.from_ranks(values).summary() for name, values in ranks._asdict().items()}
 
 
@@ -135,13 +135,13 @@ def filtered_ranks(
 ) -> FilteredRanks:
     """Rank the tail of each query: 1 + (candidates above) + (candidates level with it) / 2.
 
-    The host plans the next chunk while the device works on the last one; two chunks at most are under
-    way, so memory is bounded by chunk x num_entities.  Shapes are static over chunks and splits.
+    The host plans the next chunk while the device works on the last one; at most two chunks are in flight,
+    so memory is bounded by chunk x num_entities.  Shapes are static over chunks and splits.
 
     Args:
-      encode_fn: relation id -> what `score_fn` needs of the relation; called once a relation.
+      encode_fn: relation id -> what `score_fn` needs for the relation; called once per relation.
       score_fn: (encoded, heads int32 [chunk]) -> float [chunk, num_entities] raw scores, or more columns, of
-        which the first count.
+        which only the first count.
       queries: integer [n, 3] triples (head, relation, tail).
       known: true tails, not to be counted against a target.
       num_entities: N, number of candidates.
@@ -179,7 +179,7 @@ class HeadChunk(NamedTuple):
     Attributes:
       relation: relation id.
       heads: int32 [chunk] distinct head ids, padded with the first one.
-      positions: int64 [q] where the queries stand in the caller's array.
+      positions: int64 [q] where the queries are in the caller's array.
       rows: int32 [q] which of `heads` each query has.
       tails: int32 [q] targets.
     """

@@ -1,6 +1,6 @@
 """What a run leaves behind for people and other programs: report.json, vocabulary.json.
 
-A file is complete or not there: it is written under another name, flushed to the disk and renamed.
+A file is complete or absent: it is written under another name, flushed to the disk and renamed.
 """
 
 import contextlib
@@ -96,7 +96,7 @@ def build_report(
             "ranked": "tails",  # heads are never ranked: not to be compared with a mean over both sides
             "filtered_by": list(SPLITS),
             "ties": "mean rank",
-            "inverse_relations": False,  # none is made; those that the data name are relations like others
+            "inverse_relations": False,  # none is added; those in the data are relations like any other
             "facts": {split: len(graph.split(split)) for split in SPLITS},
         },
         "environment": describe_environment(graph),
@@ -178,7 +178,7 @@ def _as_json(value: Any) -> Any:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Makes the renaming itself survive a power cut; some file systems cannot, which is no error."""
+    """Makes the renaming itself survive a power cut; some file systems cannot, which is not an error."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""Where a run stands and how it goes on: the newest usable checkpoint, and the best one or its substitute."""
+"""Where a run stands and how it resumes: the newest usable checkpoint, and the best one or its substitute."""
 
 import contextlib
 import dataclasses
@@ -18,7 +18,7 @@ Warn = Callable[[str], None]
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """What the loop knows beside the state; saved with every checkpoint.
+    """What the loop knows besides the state; saved with every checkpoint.
 
     Attributes:
       validated_step: the last step whose parameters were validated and logged; 0 before.
@@ -57,7 +57,7 @@ def checkpoints_of(run: Run, workdir: pathlib.Path) -> Checkpoints:
     """The checkpoints in the folder of a run.
 
     Raises:
-      UserError: config.json or vocabulary.json there is of another run.
+      UserError: config.json or vocabulary.json there belongs to another run.
     """
     check_config_of(workdir, run.config)
     check_vocabulary_of(workdir, run.graph.vocabulary, run.scale)
@@ -71,15 +71,15 @@ def checkpoints_of(run: Run, workdir: pathlib.Path) -> Checkpoints:
 
 
 def newest_state(run: Run, checkpoints: Checkpoints, warn: Warn) -> tuple[TrainState, Progress] | None:
-    """State and progress of the newest usable checkpoint, None where there is none.
+    """State and progress of the newest usable checkpoint, None if there is none.
 
     Args:
       run: the run.
       checkpoints: its checkpoints.
-      warn: is told of every newer checkpoint that was passed over, and of a best one that is lost.
+      warn: reports every newer checkpoint that was passed over, and a best one that is lost.
 
     Raises:
-      UserError: no checkpoint can be used, or training is further than `train.epochs` asks for.
+      UserError: no checkpoint can be used, or training has gone further than `train.epochs` asks for.
     """
     newest, faults = checkpoints.restore_newest()
     if newest is None:
@@ -90,7 +90,7 @@ def newest_state(run: Run, checkpoints: Checkpoints, warn: Warn) -> tuple[TrainS
     if step > run.total_steps and not progress.stopped(run.config.train.patience):
         epochs = -(-step // run.batches.steps_per_epoch)
         raise UserError(
-            f"train.epochs={run.config.train.epochs} is less than the run has behind it ({epochs} epochs, "
+            f"train.epochs={run.config.train.epochs} is less than the run has already done ({epochs} epochs, "
             f"{step} steps); give {epochs} or more, another --workdir, or --overwrite to archive that run"
         )
     if progress.patience.best_step and not is_complete(run, progress):
@@ -102,7 +102,7 @@ def keep_best(run: Run, checkpoints: Checkpoints, progress: Progress, warn: Warn
     """The same progress if the checkpoint at its best step can be used, else one with the best that is left.
 
     That is the validated checkpoint with the highest validation metric, the earliest of equal ones; the new
-    progress tells of the loss.
+    progress records the loss.
 
     Raises:
       UserError: no validated checkpoint is left.
@@ -138,7 +138,7 @@ def keep_best(run: Run, checkpoints: Checkpoints, progress: Progress, warn: Warn
 
 
 def selection_metrics(run: Run, ranks: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Those of `ranks` that count while training: with or without the head as a candidate, by the config.
+    """The metrics that count while training: with or without the head as a candidate, by the config.
 
     Validation maximises their "mrr", which is None without validation facts.
     """

@@ -13,7 +13,7 @@ def reversed_facts(graph: NumericGraph, facts: np.ndarray, *, key: str, instead:
       graph: names and sizes.
       facts: int32 [T, 3], triples of the graph that are known to hold.
       key: the config key whose value "reversed" assumes strict orders, for the message.
-      instead: the value of it that does not.
+      instead: its value that does not.
 
     Returns:
       int32 [T, 3].
@@ -33,7 +33,7 @@ def reversed_facts(graph: NumericGraph, facts: np.ndarray, *, key: str, instead:
 
 
 def _packed(facts: np.ndarray, graph: NumericGraph) -> np.ndarray:
-    """One number a triple: int64 where N N R fits, a Python integer (object) otherwise."""
+    """One number per triple: int64 if N N R fits, a Python integer (object) otherwise."""
     number = np.int64 if graph.num_entities**2 * graph.num_relations < 2**62 else object
     heads, relations, tails = (facts[:, column].astype(number) for column in (HEAD, RELATION, TAIL))
     return (relations * graph.num_entities + heads) * graph.num_entities + tails

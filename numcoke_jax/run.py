@@ -1,4 +1,4 @@
-"""A run before its first step: all that a config determines, from the graph to the compiled functions."""
+"""A run before its first step: everything a config determines, from the graph to the compiled functions."""
 
 import dataclasses
 from typing import Any
@@ -128,7 +128,7 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
 
 
 def literals_for(config: ConfigDict, scale: LiteralScale, graph: NumericGraph) -> Literals:
-    """What the config's model is told of `graph`: scaled values, and training facts if it reads them."""
+    """What the config's model sees of `graph`: scaled values, and training facts if it reads them."""
     literals = scale.literals(graph.values, graph.observed)
     if config.model.name in READS_FACTS:
         literals = dataclasses.replace(literals, facts=jnp.asarray(graph.train, jnp.int32))

@@ -4,8 +4,8 @@ A validation tail is ranked among the candidates that are not filtered out.  Fil
 ("seen") leaves the true tails of the test split among them: on a graph whose test split is large, as in
 the 10/10/80 split of comparative graphs, nearly every candidate above a tail is a true one, and the
 metric is noise.  Filtering by the test too ("all") makes the choice depend on test facts.  For relations
-that are strict orders there is a third way ("reversed"): rank against those entities only that train and
-valid facts show to be false, because the reversed fact (t, r, h) holds.
+that are strict orders there is a third way ("reversed"): rank only against entities that train and valid
+facts show to be false, because the reversed fact (t, r, h) holds.
 """
 
 import numpy as np

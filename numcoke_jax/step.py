@@ -24,7 +24,7 @@ PARTS = ("bce", "contrastive", "total", "gradient")
 class LossSums(struct.PyTreeNode):
     """Losses of an epoch so far, as sums and counts; on the device until the epoch ends."""
 
-    # Scalars, or their abstract shapes where a checkpoint is restored.
+    # Scalars, or their abstract shapes when a checkpoint is restored.
     bce_sum: Any  # float32
     bce_count: Any  # float32
     contrastive_sum: Any  # float32
@@ -42,9 +42,9 @@ class LossSums(struct.PyTreeNode):
 
 
 class TrainState(struct.PyTreeNode):
-    """All that training changes; a checkpoint holds it whole, so a resumed run is the straight run."""
+    """Everything that training changes; a checkpoint holds it all, so resuming does not change a run."""
 
-    # Arrays, or their abstract shapes where a checkpoint is restored.
+    # Arrays, or their abstract shapes when a checkpoint is restored.
     step: Any  # int32 scalar, steps done
     params: Any
     opt_state: optax.OptState
@@ -81,11 +81,11 @@ def train_step(
 
     Args:
       state: before the update.
-      batch: of the step.  If it names its entities, rows of others are neither read nor changed
+      batch: the batch of the step.  If it names its entities, rows of others are neither read nor changed
         (`touched_rows.py`).
-      literals: of all entities.
+      literals: those of all entities.
       model: for as many entities as the step works on.
-      optimizer, objective: see there.
+      optimizer, objective: see their modules.
 
     Returns:
       The new state and the total loss of this batch, before the update.
@@ -116,7 +116,7 @@ def _update(
     optimizer: optax.GradientTransformation,
     objective: Objective,
 ) -> tuple[TrainState, Float[Array, ""]]:
-    """`train_step` of a state and literals that hold exactly the entities of the batch."""
+    """`train_step` for a state and literals that hold exactly the entities of the batch."""
     key = prng.step_key(state.key, state.step)
     gradient = jax.value_and_grad(objective.losses_and_statistics, has_aux=True)
     (total, (terms, statistics)), gradients = gradient(state.params, batch, literals, model=model, key=key)
@@ -135,14 +135,14 @@ def _update(
 def _squares_are_finite(tree: Any) -> Bool[Array, ""]:
     """Whether every entry can be squared: where Adam's second moment is infinite, a parameter stands still.
 
-    The norm would tell too, but on the CPU at many times the price.
+    The norm would show it too, but at many times the cost on the CPU.
     """
     finite = (jnp.isfinite(jnp.square(leaf)).all() for leaf in jax.tree.leaves(tree))
     return functools.reduce(jnp.logical_and, finite)
 
 
 def _nonfinite_parts(watched: dict[str, Array]) -> Int[Array, ""]:
-    """Bit i is set where the number called `PARTS[i]` is NaN or infinite."""
+    """Bit i is set if the number called `PARTS[i]` is NaN or infinite."""
     bits = jnp.zeros((), jnp.int32)
     for bit, name in enumerate(PARTS):
         if name in watched:

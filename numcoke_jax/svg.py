@@ -1,7 +1,7 @@
-"""Small figures as inline SVG, as wide as a phone; each is described in its label for those who hear it.
+"""Small figures as inline SVG, as wide as a phone; each is described in its label, for screen readers.
 
 All text is escaped.  Colours are CSS variables of the page (`--line0`, `--ink`, `--soft`), so one figure
-serves its light and its dark scheme, and lines differ by dashes too, for those who do not see the colours.
+serves its light and its dark scheme, and lines also differ by dashes, for those who do not see the colours.
 """
 
 import math
@@ -55,7 +55,7 @@ def line_chart(
 
 
 def _described(lines: Mapping[str, Points]) -> str:
-    """Start, end and extremes of each line, for those who hear the figure."""
+    """Start, end and extremes of each line, for screen readers."""
     found = []
     for name, line in lines.items():
         ys = [y for _, y in line]
@@ -116,7 +116,7 @@ class _Scale:
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
-    """Lowest and highest, apart."""
+    """Lowest and highest with a margin, never equal."""
     low, high = min(values), max(values)
     gap = (high - low) * 0.05 or max(abs(high) * 0.05, 0.5)
     return low - gap, high + gap

@@ -1,7 +1,7 @@
 """CSR index from a query (head, relation) to its tails: labels of training, filters of ranking.
 
 Everything is vectorised NumPy on packed int64 keys `relation * N + head`.  The index takes memory
-linear in the triples; a dense row over all entities exists only while someone asks for it.
+linear in the triples; a dense row over all entities exists only while it is asked for.
 """
 
 import dataclasses
@@ -69,7 +69,7 @@ class TailIndex:
         return np.diff(self.indptr)
 
     def rows(self, heads: np.ndarray | int, relations: np.ndarray | int) -> np.ndarray:
-        """Row in `queries` of each (head, relation), int64 of the broadcast shape; -1 where there is none.
+        """Row in `queries` of each (head, relation), int64 of the broadcast shape; -1 if it has none.
 
         Ids outside the graph have no row either: packing them would alias another relation's key.
         """
@@ -83,7 +83,7 @@ class TailIndex:
         return np.where(inside & (self.keys[position] == wanted), position, -1)
 
     def pairs(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """All tails of the asked rows, flat: which asked row (int64 [k]) and which tail (int32 [k]).
+        """All tails of the given rows, flat: which given row (int64 [k]) and which tail (int32 [k]).
 
         `rows` is an integer array [m]; a row of -1 has no tails.
         """
@@ -95,7 +95,7 @@ class TailIndex:
         return asked, self.tails[np.arange(len(asked)) + shift[asked]]
 
     def mask_rows(self, rows: np.ndarray, num_columns: int) -> np.ndarray:
-        """Bool [..., num_columns], True at the tails of each asked row; a row of -1 is all False.
+        """Bool [..., num_columns], True at the tails of each given row; a row of -1 is all False.
 
         Raises:
           ValueError: fewer columns than entities.
@@ -125,8 +125,8 @@ class TailIndex:
 def _sorted_facts(facts: np.ndarray, num_entities: int, num_relations: int) -> tuple[np.ndarray, np.ndarray]:
     """Packed query keys (int64) and tails (int32) of the distinct facts, sorted by both.
 
-    Sorting numbers is some ten times as fast as sorting an order (or `np.unique`), so whole facts are
-    packed into one int64 where the sizes of the graph allow it.
+    Sorting numbers is about ten times as fast as sorting an order (or `np.unique`), so whole facts are
+    packed into one int64 if the sizes of the graph allow it.
     """
     keys = facts[:, RELATION].astype(np.int64) * num_entities + facts[:, HEAD]
     if num_relations * num_entities**2 <= np.iinfo(np.int64).max:
@@ -141,7 +141,7 @@ def _sorted_facts(facts: np.ndarray, num_entities: int, num_relations: int) -> t
 
 
 def _differs_from_previous(values: np.ndarray) -> np.ndarray:
-    """Bool [n], True at the first element and wherever the element before is another."""
+    """Bool [n], True at the first element and wherever the one before it differs."""
     differs = np.ones(len(values), bool)
     differs[1:] = values[1:] != values[:-1]
     return differs

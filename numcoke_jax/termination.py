@@ -17,7 +17,7 @@ class Terminated(Exception):
 
 
 class Termination:
-    """Takes SIGTERM from `watching` on: ends the program at once, or inside `deferred` remembers it."""
+    """Handles SIGTERM from `watching` on: ends the program at once, or only remembers it in `deferred`."""
 
     def __init__(self) -> None:
         self.requested = False
@@ -25,7 +25,7 @@ class Termination:
 
     @contextlib.contextmanager
     def watching(self) -> Iterator["Termination"]:
-        """Take SIGTERM until the end of the block; outside the main thread nothing is ever taken."""
+        """Handle SIGTERM until the end of the block; outside the main thread it is never handled."""
         try:
             before = signal.signal(signal.SIGTERM, self._take)
         except ValueError:  # only the main thread may set handlers

@@ -1,13 +1,14 @@
 """The rows of the entity tables that a step touches, taken out and put back.
 
-Where a batch names its entities, a step takes their rows out of the tables: of the parameters that have a row
-an entity, of the optimiser's moments of these, of the literals.  It then is an ordinary step on a graph of
+If a batch names its entities, a step takes their rows out of the tables: out of the parameters with one row
+per entity, the optimiser's moments of these, and the literals.  It is then an ordinary step on a graph of
 that many entities, and the rows are put back.  Neither its time nor its memory depends on N.
 
 For Adam this means the lazy form.  The moments of a row decay only in the steps that touch it, by the same
-factors as if the other steps had not been; the correction of their bias counts all steps, as it does for the
-other parameters.  A row that no step has touched stays where it was; dense Adam would move it on by what its
-moments remember.  Weight decay of "adamw" and a gradient norm to be clipped are those of the touched rows.
+factors as if the other steps had not happened; the correction of their bias counts all steps, as it does for
+the other parameters.  A row that a step does not touch stays where it was; dense Adam would keep moving it by
+what its moments remember.  Weight decay of "adamw" and a gradient norm to be clipped are those of the touched
+rows.
 """
 
 from typing import Any
@@ -20,7 +21,7 @@ from numcoke_jax.models.numeric_embedding import Literals
 
 
 def take_rows(tree: Any, entities: Int[Array, " E"]) -> Any:
-    """The tree with [E, ...] rows of each entity table in it; other leaves as they are.
+    """The tree with the rows [E, ...] of these entities in each entity table; other leaves unchanged.
 
     Args:
       tree: parameters, or an optimiser's state with trees of their shape in it.

@@ -53,8 +53,8 @@ from numcoke_jax.workdir import (
 )
 
 STEPS_AHEAD = 4  # steps given to the device before the host waits for the oldest of them
-AGREE_EVERY = 16  # steps between two questions to the other processes, whether one was terminated
-PROGRESS_SECONDS = 1.0  # between two looks at the running losses, each of which waits for the device
+AGREE_EVERY = 16  # steps between two checks with the other processes for one that was terminated
+PROGRESS_SECONDS = 1.0  # between two readings of the running losses, each of which waits for the device
 
 
 def train_and_evaluate(
@@ -67,21 +67,22 @@ def train_and_evaluate(
 ) -> dict[str, Any]:
     """Train the run of `workdir` to its end, rank valid and test with the best checkpoint, report.
 
-    A workdir that holds checkpoints of the same config is resumed; where the run is complete nothing is
-    done but to write a report that is missing.
+    A workdir that holds checkpoints of the same config is resumed; if the run is complete, nothing is done
+    except writing a missing report.
 
     Args:
       config: every key of `default_config()`.
-      workdir: folder of the run; made when missing.
-      console: what the user sees.
+      workdir: folder of the run; created if missing.
+      console: shows the run to the user.
       overwrite: archive the run in `workdir` first, whatever its config.
-      loaded: the data, if they are in memory already; else read as `config.data` says.
+      loaded: the data, if they are already in memory; else read as `config.data` says.
 
     Returns:
       What report.json holds.
 
     Raises:
-      UserError: wrong config or data, a workdir of another run or in use, a disk that takes no more.
+      UserError: the config or the data are wrong, the workdir belongs to another run or is in use, or the
+        disk is full.
       FloatingPointError: a loss, gradient or score was not finite.
       SystemExit: with code 143 after SIGTERM; the state is saved within a step.
     """
@@ -104,7 +105,7 @@ def train_in_workdir(
     """What `train_and_evaluate` does once the data are loaded; same result and errors."""
     with held(workdir), checkpoints_of(run, workdir) as checkpoints:
         for name in checkpoints.remove_partial() if leads() else ():
-            console.note(f"checkpoint {name} was not written to its end: ignored")
+            console.note(f"checkpoint {name} was not written to the end: ignored")
         begun = newest_state(run, checkpoints, console.warn)
         if begun is None:
             _refuse_lost_run(workdir)
@@ -131,10 +132,10 @@ def train_in_workdir(
 
 
 def _begin_files(run: Run, workdir: pathlib.Path, unfinished: bool) -> None:
-    """What a workdir holds from its start on."""
+    """Write what a workdir holds from the start."""
     for name in (REPORT_FILE, HTML_FILE):
-        if unfinished and (workdir / name).exists():  # of fewer epochs or less patience
-            # Before config.json changes: a report beside it is always of that config.
+        if unfinished and (workdir / name).exists():  # from fewer epochs or less patience
+            # Before config.json changes: a report beside it always belongs to that config.
             os.replace(workdir / name, workdir / f"previous-{name}")
     keep_config(workdir, run.config)
     keep_vocabulary(workdir, run.graph.vocabulary, run.scale)
@@ -144,7 +145,7 @@ def evaluate_only(config: ConfigDict, workdir: str | pathlib.Path, console: Cons
     """Rank valid and test with the best checkpoint of `workdir`; returns what report.json then holds.
 
     Raises:
-      UserError: no checkpoint there, none that was validated, or one of another config or of other data.
+      UserError: there is no checkpoint, none was validated, or the config or the data are other ones.
     """
     workdir = pathlib.Path(workdir)
     check_config(config)
@@ -161,17 +162,17 @@ def evaluate_only(config: ConfigDict, workdir: str | pathlib.Path, console: Cons
             del _
             if not progress.patience.best_step:
                 raise UserError(
-                    f"--workdir={shown_path(workdir)}: no checkpoint that was validated; train there first"
+                    f"--workdir={shown_path(workdir)}: no checkpoint was validated; train there first"
                 )
             return _report(run, progress, checkpoints, workdir, console)
 
 
 def _refuse_lost_run(workdir: pathlib.Path) -> None:
-    """Raises UserError where a run has left a log or a report but no checkpoint: it must not start again."""
+    """Raises UserError if a run has left a log or a report but no checkpoint: it must not start over."""
     metrics = workdir / METRICS_FILE
     rows = read_metrics(metrics) if metrics.exists() else []
     if rows or (workdir / REPORT_FILE).exists():
-        found = f"{METRICS_FILE} goes to step {rows[-1]['step']}" if rows else f"{REPORT_FILE} is there"
+        found = f"{METRICS_FILE} goes to step {rows[-1]['step']}" if rows else f"{REPORT_FILE} exists"
         raise UserError(
             f"--workdir={shown_path(workdir)}: a run was here ({found}), but no checkpoint of it is left; "
             "restore a copy of one, give another --workdir, or archive what is left with --overwrite"
@@ -179,7 +180,7 @@ def _refuse_lost_run(workdir: pathlib.Path) -> None:
 
 
 def _finished_report(run: Run, progress: Progress, workdir: pathlib.Path) -> dict[str, Any] | None:
-    """The report of a complete run if it is there and says what it must."""
+    """The report of a complete run, if it exists and says what it must."""
     if not is_complete(run, progress):
         return None
     try:
@@ -198,7 +199,7 @@ class Loop:
       run, checkpoints, log, console, termination: the run and its surroundings.
       state: the training state; its buffers are given to the next step.
       progress: what is saved beside it.
-      began: when the seconds that `progress` does not count yet began.
+      began: start of the time that `progress` does not yet count.
     """
 
     run: Run
@@ -247,7 +248,7 @@ class Loop:
 
     def exit_terminated(self) -> NoReturn:
         """End the program after SIGTERM; the state is saved."""
-        self.console.note(f"terminated; the same command goes on from checkpoint {int(self.state.step)}")
+        self.console.note(f"terminated; the same command resumes from checkpoint {int(self.state.step)}")
         raise SystemExit(EXIT_TERMINATED)
 
 
@@ -259,14 +260,14 @@ def _train(
     console: Console,
     termination: Termination,
 ) -> Progress:
-    """Train from `begun`, or from scratch, to the end; the progress there."""
+    """Train from `begun`, or from scratch, to the end; returns the progress there."""
     check_memory(run, console)
     with contextlib.closing(RunLog(workdir) if leads() else NoLog()) as log, termination.deferred():
         state, progress = begun or (run.fresh_state(), Progress())
         log.truncate_after(progress.validated_step)
         loop = Loop(run, checkpoints, log, console, termination, state, progress)
         if begun is None:
-            loop.save()  # a disk without room shows before the training, not after
+            loop.save()  # a full disk shows before the training, not after
         try:
             train(loop)
         except jax.errors.JaxRuntimeError as error:
@@ -305,7 +306,7 @@ def _run_steps(loop: Loop, first: int, end: int, bar: ProgressReporter) -> float
     """Steps `first` to `end`; the host prepares batches while the device works on earlier ones.
 
     Returns:
-      Queries a second, None without steps.
+      Queries per second, None without steps.
     """
     run, queries_per_step = loop.run, loop.run.batches.num_queries / loop.run.batches.steps_per_epoch
     under_way: deque[jax.Array] = deque()
@@ -381,7 +382,7 @@ def _validate(loop: Loop, queries_per_second: float | None) -> None:
 
 
 def loss_means(losses: LossSums) -> dict[str, float]:
-    """Mean BCE an entry and mean contrastive loss a pair, over what has been summed; absent if nothing."""
+    """Mean BCE per entry and contrastive loss per pair, over what has been summed; absent if nothing."""
     means = {}
     for name in ("bce", "contrastive"):
         count = float(getattr(losses, f"{name}_count"))
@@ -391,7 +392,7 @@ def loss_means(losses: LossSums) -> dict[str, float]:
 
 
 def calibration_of(run: Run, params: Any) -> dict[str, Any] | None:
-    """What `calibration.calibrate` says of a model; None with `eval.calibration=none` or too few facts."""
+    """The result of `calibration.calibrate`; None with `eval.calibration=none` or too few facts."""
     if run.config.eval.calibration == "none":
         return None
     return calibrate(

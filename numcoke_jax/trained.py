@@ -16,7 +16,7 @@ from numcoke_jax.resume import Warn, checkpoints_of, newest_state
 from numcoke_jax.run import Run, create_run
 from numcoke_jax.workdir import CONFIG_FILE
 
-GRAPH_FOLDER = "graph"  # in a workdir: the graph of a run that began from a table in memory
+GRAPH_FOLDER = "graph"  # in a workdir: the graph of a run that was started from a table in memory
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Trained:
 def load_trained(workdir: pathlib.Path, warn: Warn) -> Trained:
     """The run of `workdir`, its data loaded as its config.json says, with its best parameters.
 
-    `warn` is told of damaged checkpoints that were passed over, and of a report without calibration.
+    `warn` reports damaged checkpoints that were passed over, and a report without calibration.
 
     Raises:
       UserError: there is no run or no usable checkpoint, or the data are not those of the run.
@@ -53,14 +53,14 @@ def load_trained(workdir: pathlib.Path, warn: Warn) -> Trained:
         raise UserError(
             f"{shown_path(workdir / CONFIG_FILE)}: there is nothing at "
             f"data.path={printable(config.data.path)}, seen from {shown_path(os.getcwd())}; start the "
-            "program where the run was trained, or write there where the data are now"
+            "program where the run was trained, or change data.path there to where the data are now"
         )
     config.mesh.data = config.mesh.entity = 1  # however many devices it was trained on
     run = create_run(config)
     with checkpoints_of(run, workdir) as checkpoints:
         newest = newest_state(run, checkpoints, warn)
         if newest is None or not newest[1].patience.best_step:
-            raise UserError(f"{shown_path(workdir)}: no checkpoint that was validated; train there first")
+            raise UserError(f"{shown_path(workdir)}: no checkpoint was validated; train there first")
         best = checkpoints.restore(checkpoints.usable_at(newest[1].patience.best_step))
     report = _report_of(workdir, warn)
     where = shown_path(workdir / REPORT_FILE)
@@ -77,5 +77,7 @@ def _report_of(workdir: pathlib.Path, warn: Warn) -> dict[str, Any]:
         return {}
     report = read_json(path)
     if not isinstance(report, dict):
-        raise UserError(f"{shown_path(path)} is no report of this program; write it anew with --mode=eval")
+        raise UserError(
+            f"{shown_path(path)} is not a report of this program; write it again with --mode=eval"
+        )
     return report

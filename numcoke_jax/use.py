@@ -67,7 +67,7 @@ def predict(command: UseCommand, console: Console) -> None:
 
 
 def _new_entities(options: argparse.Namespace, trained: Trained, console: Console) -> NewEntities | None:
-    """The entities of --entities, with a word on how far they can be trusted."""
+    """The entities of --entities; reports how far the model can be trusted with them."""
     if options.entities is None:
         return None
     table = read_table(home_path(options.entities))
@@ -95,10 +95,10 @@ def _answer_file(
     console: Console,
 ) -> None:
     """Every name is looked up before the first answer: a mistake in the last line costs no waiting."""
-    blocks = list(read_queries(path, entities, relations))  # ids, 8 bytes a query; a pipe is read only once
+    blocks = list(read_queries(path, entities, relations))  # ids, 8 bytes per query; a pipe is read only once
     total = sum(map(len, blocks))
     if not total:
-        raise UserError(f"--queries={shown_path(path)}: there is no query in it")
+        raise UserError(f"--queries={shown_path(path)}: the file has no queries")
     with answer_writer(out) as write, console.progress(total, label="query") as bar:
         for block in blocks:
             write(answer_frame(predictor.answer(block, settings), block, predictor.graph.vocabulary))
@@ -130,7 +130,7 @@ def _names(given: Sequence[str]) -> list[tuple[str, str]]:
         lines = name_lines(path, f"--candidates=@{shown_path(path)}")
         named = [(line, f"{shown_path(path)}:{number}") for number, line in lines]
         if not named:
-            raise UserError(f"--candidates=@{shown_path(path)}: there is no name in it")
+            raise UserError(f"--candidates=@{shown_path(path)}: the file has no names")
         found += named
     return found
 
@@ -150,9 +150,7 @@ def explain_fact(command: UseCommand, console: Console) -> None:
     cells = [(change.side, change.field) for change in changes]
     for place, (side, field) in enumerate(cells):
         if (side, field) in cells[:place]:
-            raise UserError(
-                f"--set={printable(options.set[place])}: the {side} has another value given already"
-            )
+            raise UserError(f"--set={printable(options.set[place])}: this field of the {side} is set twice")
     found = explain(trained, head, relation, tail, changes)
     show(found, console)
     if out is not None:
@@ -164,7 +162,7 @@ def explain_fact(command: UseCommand, console: Console) -> None:
 
 
 def _change(text: str, fields: NameIndex) -> Change:
-    """FIELD=VALUE of the head, tail.FIELD=VALUE of the tail; without a value: missing."""
+    """FIELD=VALUE for the head, tail.FIELD=VALUE for the tail; without a value: missing."""
     name, equals, value = text.rpartition("=")
     if not equals:
         raise UserError(f"--set={printable(text)}: needs FIELD=VALUE, such as --set Horsepower=150")
@@ -179,7 +177,7 @@ def _change(text: str, fields: NameIndex) -> Change:
 
 
 def impute_values(command: UseCommand, console: Console) -> None:
-    """Show between which ranks and values missing values lie, and how far the same holds for hidden ones."""
+    """Show the ranks and values between which missing values lie, and how well that works for hidden ones."""
     options = command.options
     out = home_path(options.out) if options.out is not None else None
     if out is not None:

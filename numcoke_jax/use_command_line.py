@@ -62,16 +62,16 @@ def use_parser(mode: str) -> argparse.ArgumentParser:
 def _predict_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--head", metavar="NAME", help="the query's head")
     parser.add_argument("--relation", metavar="NAME", help="the query's relation")
-    parser.add_argument("--queries", metavar="FILE", help="many queries: head <tab> relation a line")
+    parser.add_argument("--queries", metavar="FILE", help="many queries: head <tab> relation on each line")
     parser.add_argument("--out", metavar="FILE", help="write answers to .csv, .json, .jsonl or .parquet")
     parser.add_argument("--overwrite", action="store_true", help="replace the file of --out")
-    parser.add_argument("--top", type=_positive, default=10, metavar="N", help="answers a query (10)")
+    parser.add_argument("--top", type=_positive, default=10, metavar="N", help="answers per query (10)")
     parser.add_argument(
         "--candidates",
         nargs="+",
         action="extend",
         metavar="NAME",
-        help="only these tails; @FILE reads names, one a line",
+        help="only these tails; @FILE reads names, one per line",
     )
     parser.add_argument(
         "--known", choices=("exclude", "mark"), default="exclude", help="leave known facts out, or mark them"
@@ -81,7 +81,7 @@ def _predict_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--entities", metavar="FILE", help="a table of new entities: names, then fields")
     parser.add_argument("--name", default="", metavar="COLUMN", help="their names' column (the first)")
-    parser.add_argument("--exclude_self", action="store_true", help="the head is no candidate")
+    parser.add_argument("--exclude_self", action="store_true", help="the head is not a candidate")
 
 
 def _explain_flags(parser: argparse.ArgumentParser) -> None:
@@ -103,10 +103,10 @@ def _impute_flags(parser: argparse.ArgumentParser) -> None:
         "--field",
         action="append",
         metavar="NAME",
-        help="a field that a relation compares; again for another; without it all such fields",
+        help="a field that a relation compares; may be repeated; without it, all such fields",
     )
     parser.add_argument("--entity", metavar="NAME", help="show this entity's missing values only")
-    parser.add_argument("--level", type=_share, default=0.9, metavar="SHARE", help="wished coverage (0.9)")
+    parser.add_argument("--level", type=_share, default=0.9, metavar="SHARE", help="target coverage (0.9)")
     parser.add_argument("--top", type=_positive, default=20, metavar="N", help="missing values shown (20)")
     parser.add_argument("--out", metavar="FILE", help="write all to .csv, .json or .parquet")
     parser.add_argument("--overwrite", action="store_true", help="replace the file of --out")
@@ -137,7 +137,7 @@ def _splits(text: str) -> tuple[str, ...]:
     for name in names:
         if name not in SPLITS:
             raise UserError(
-                f"--known_splits={printable(text)}: {printable(name)} is none of {', '.join(SPLITS)}"
+                f"--known_splits={printable(text)}: {printable(name)} is not one of {', '.join(SPLITS)}"
             )
     return names
 
@@ -163,7 +163,7 @@ def _share(text: str) -> float:
 
 
 def _two_dashes(argument: str) -> str:
-    """-head as --head: the other modes' flags may be written so."""
+    """-head as --head: the other modes' flags may be written that way."""
     return f"-{argument}" if re.match(r"-[a-z]\w", argument) else argument
 
 

@@ -31,8 +31,8 @@ CONFIG_FILE = "config.json"
 VOCABULARY_FILE = "vocabulary.json"
 CHECKPOINTS_FOLDER = "checkpoints"
 LOCK_FILE = ".lock"
-TRACES = (CONFIG_FILE, CHECKPOINTS_FOLDER, METRICS_FILE, REPORT_FILE)  # any of them tells of a run
-# Keys that may differ when a run goes on: they change neither the model nor what a step computes.  The data
+TRACES = (CONFIG_FILE, CHECKPOINTS_FOLDER, METRICS_FILE, REPORT_FILE)  # any of them is a sign of a run
+# Keys that may differ when a run resumes: they change neither the model nor what a step computes.  The data
 # are compared by content, not by place.
 RESUMABLE_KEYS = (
     "train.patience",
@@ -69,7 +69,7 @@ class RunIdentity:
         return {"config": dict(self.config), "data_sha256": self.data_sha256}
 
     def differences(self, stored: Mapping[str, Any]) -> list[str]:
-        """What another run's `to_json` has that this run cannot go on from."""
+        """What in another run's `to_json` keeps this run from resuming from it."""
         found = config_differences(stored["config"], self.config)
         if stored["data_sha256"] != self.data_sha256:
             there, now = stored["data_sha256"][:12], self.data_sha256[:12]
@@ -79,10 +79,10 @@ class RunIdentity:
 
 @contextlib.contextmanager
 def exclusive(workdir: pathlib.Path) -> Iterator[None]:
-    """Make the folder and hold it for this process.
+    """Create the folder and hold it for this process.
 
     Raises:
-      UserError: the folder cannot be made or written, its path is no valid text (the checkpoint library's
+      UserError: the folder cannot be created or written, its path is not valid text (the checkpoint library's
         files need that), or another process holds it.
     """
     try:
@@ -109,8 +109,8 @@ def exclusive(workdir: pathlib.Path) -> Iterator[None]:
             ) from None
         except OSError as error:
             raise UserError(
-                f"--workdir={shown_path(workdir)}: its file system knows no locks ({error.strerror}), so two"
-                " processes could destroy each other's files; choose a folder on another one"
+                f"--workdir={shown_path(workdir)}: its file system does not support locks ({error.strerror}),"
+                " so two processes could destroy each other's files; choose a folder on another one"
             ) from None
         yield
 
@@ -127,7 +127,7 @@ def archive(workdir: pathlib.Path) -> pathlib.Path | None:
     """Move a run to a sibling folder with the next free number: runs/cars-seed0 to runs/cars-seed0.old-1.
 
     Returns:
-      The new place, or None where `workdir` holds no run.
+      The new place, or None if `workdir` holds no run.
 
     Raises:
       UserError: the folder cannot be moved, or another process works there.
@@ -153,7 +153,7 @@ def archive(workdir: pathlib.Path) -> pathlib.Path | None:
 
 
 def check_config_of(workdir: pathlib.Path, config: ConfigDict) -> None:
-    """Do nothing where there is no config.json; else check that the run there can go on under `config`.
+    """Do nothing if there is no config.json; else check that the run there can resume under `config`.
 
     Raises:
       UserError: another config is there; the message names the differing keys and both values.
@@ -178,14 +178,14 @@ def check_config_of(workdir: pathlib.Path, config: ConfigDict) -> None:
 
 
 def keep_config(workdir: pathlib.Path, config: ConfigDict) -> None:
-    """Write config.json unless it says the same already."""
+    """Write config.json unless it already says the same."""
     path, flat = workdir / CONFIG_FILE, flat_config(config)
     if not path.exists() or read_json(path) != flat:
         write_json_atomically(path, flat)
 
 
 def check_vocabulary_of(workdir: pathlib.Path, vocabulary: Vocabulary, scale: LiteralScale) -> None:
-    """Do nothing where there is no vocabulary.json; else check that ids and values mean the same as there.
+    """Do nothing if there is no vocabulary.json; else check that ids and values mean the same as there.
 
     Raises:
       UserError: other names, or other normalisation constants; the message gives the first difference.
@@ -200,18 +200,18 @@ def check_vocabulary_of(workdir: pathlib.Path, vocabulary: Vocabulary, scale: Li
         difference = _first_difference(getattr(before, part), getattr(vocabulary, part))
         if difference:
             raise UserError(
-                f"{shown_path(path)}: the data are not those that the run began with: {part}: {difference}; "
-                f"{remedy}"
+                f"{shown_path(path)}: the data are not those that the run started with: {part}: "
+                f"{difference}; {remedy}"
             )
     if stored_scale != scale.to_json():
         raise UserError(
-            f"{shown_path(path)}: the values are not those that the run began with: their scale differs; "
+            f"{shown_path(path)}: the values are not those that the run started with: their scale differs; "
             f"{remedy}"
         )
 
 
 def keep_vocabulary(workdir: pathlib.Path, vocabulary: Vocabulary, scale: LiteralScale) -> None:
-    """Write vocabulary.json unless it is there; `check_vocabulary_of` says whether it is the right one."""
+    """Write vocabulary.json unless it exists; `check_vocabulary_of` says whether it is the right one."""
     path = workdir / VOCABULARY_FILE
     if not path.exists():
         write_vocabulary(path, vocabulary, scale.to_json())
@@ -223,9 +223,9 @@ def flat_config(config: ConfigDict) -> dict[str, Any]:
 
 
 def config_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Keys under which a run cannot go on, as "KEY=... there, ... now"; both configs are flat.
+    """Keys that keep a run from resuming, as "KEY=... there, ... now"; both configs are flat.
 
-    A key that came after the earlier run was at its default there, which keeps what the program did before.
+    A key added after the earlier run was at its default there, which keeps the earlier behaviour.
     """
     before = {**flat_config(default_config()), **before}
     return [
@@ -237,12 +237,12 @@ def config_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> lis
 
 @contextlib.contextmanager
 def _deletable(path: pathlib.Path) -> Iterator[None]:
-    """Add to an error about a damaged file what can be done: the checkpoints know config and data as well."""
+    """Add a remedy to an error about a damaged file: the checkpoints know config and data as well."""
     try:
         yield
     except UserError as error:
         raise UserError(
-            f"{error}; delete {path.name}: the checkpoints hold what it says, and it is written anew"
+            f"{error}; delete {path.name}: the checkpoints hold what it says, and it is written again"
         ) from None
 
 
@@ -256,7 +256,7 @@ def _resumable(key: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> b
 
 
 def _first_difference(before: tuple[str, ...], now: tuple[str, ...]) -> str:
-    """What differs first between two lists of names, or "" where they are equal."""
+    """What differs first between two lists of names, or "" if they are equal."""
     for place, (old, new) in enumerate(zip(before, now, strict=False)):
         if old != new:
             return f"number {place} was {old!r}, is {new!r}"

@@ -103,7 +103,7 @@ def test_a_workdir_is_of_one_graph(tmp_path: Path) -> None:
     assert graph_hash(first.trained.run.graph) == graph_hash(kg.graph)
     other = NumericKG.from_table(TABLE.assign(load=-TABLE["load"]), name="name")
     with pytest.raises(
-        UserError, match="^workdir .*run is of another graph, the one in its folder graph: give"
+        UserError, match="^workdir .*run belongs to another graph, the one in its folder graph: give"
     ):
         train(other, config, workdir=workdir)
 
@@ -112,7 +112,7 @@ def test_a_run_that_did_not_begin_here_is_left_as_it_is(tmp_path: Path) -> None:
     """`load_trained` would take a graph in its workdir for the run's own."""
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(
-        UserError, match="^workdir .* is of a run that did not begin from Python: go on there"
+        UserError, match="^workdir .* belongs to a run that was not started from Python: resume it"
     ):
         train(NumericKG.from_table(TABLE, name="name"), workdir=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
@@ -137,7 +137,7 @@ def test_heads_come_as_a_name_a_list_or_a_column(model: Model) -> None:
         ({"known": "hide"}, "predict: known must be one of exclude, mark, got 'hide'"),
         ({"top": 0}, "predict: top must be an integer of 1 or more, got 0"),
         ({"head": None}, "predict: give a head, or new_entities"),
-        ({"head": iter([3])}, "names are texts, got 3: give '3' if it is called so"),
+        ({"head": iter([3])}, "a name must be text, got 3: give '3' if that is the name"),
         ({"relation": ""}, "there is no relation ''; none of the 1 is similar"),
         ({"new_entities": pd.DataFrame()}, "new_entities: has no columns"),
     ],
@@ -161,7 +161,7 @@ def test_what_is_left_out_of_new_entities_is_told(
         model.predict(None, "higher", new_entities=new, top=1)
         told = capsys.readouterr().out
         without.predict(None, "higher", new_entities=new, top=1)
-    assert told == "columns that are no field of the graph: nois\n"
+    assert told == "columns that are not fields of the graph: nois\n"
     assert "warning: the model was trained without train.entity_dropout" in capsys.readouterr().out
 
 
@@ -201,9 +201,9 @@ def lines_about_tables() -> None:
     assert said(lambda: NumericKG.from_table(table, name="name")) == (
         "table: needs a pandas DataFrame, got a str"
     )
-    assert said(lambda: graph(name=0)) == "names are texts, got 0: give '0' if it is called so"
-    assert said(lambda: graph(name=())).startswith("from_table: name: give the column that names an entity")
-    assert said(lambda: graph(name="name", relations=None)).startswith("names are texts, got None")
+    assert said(lambda: graph(name=0)) == "a name must be text, got 0: give '0' if that is the name"
+    assert said(lambda: graph(name=())).startswith("from_table: name: give the column, or columns, that name")
+    assert said(lambda: graph(name="name", relations=None)).startswith("a name must be text, got None")
     for setting, value, needs in (
         ("group_size", "5", "an integer"),
         ("entities", 3.0, "an integer"),
@@ -225,17 +225,17 @@ def lines_about_questions() -> None:
     """Runs in a process of its own."""
     model: Any = Model(untrained(numcoke(config_of(write_folder(Path("graph"))))))
     for call, line in (
-        (lambda: model.predict("e5", None), "names are texts, got None: give 'None' if it is called so"),
-        (lambda: model.predict("e5", ["higher"]), "names are texts, got ['higher']: give"),
-        (lambda: model.predict(3, "higher"), "names are texts, got 3"),
-        (lambda: model.predict("e5", "higher", candidates=3), "names are texts, got 3"),
+        (lambda: model.predict("e5", None), "a name must be text, got None: give 'None' if that is the name"),
+        (lambda: model.predict("e5", ["higher"]), "a name must be text, got ['higher']: give"),
+        (lambda: model.predict(3, "higher"), "a name must be text, got 3"),
+        (lambda: model.predict("e5", "higher", candidates=3), "a name must be text, got 3"),
         (lambda: model.predict(None, "higher", new_entities="a"), "new_entities: needs a pandas DataFrame"),
-        (lambda: model.explain(5, "higher", "e2"), "names are texts, got 5"),
+        (lambda: model.explain(5, "higher", "e2"), "a name must be text, got 5"),
         (
             lambda: model.explain("e5", "higher", "e2", head_values=[1]),
-            "explain: head_values needs a value by",
+            "explain: head_values needs a mapping",
         ),
-        (lambda: model.impute(3), "names are texts, got 3"),
+        (lambda: model.impute(3), "a name must be text, got 3"),
         (lambda: model.impute([]), "impute: fields is empty; name some"),
         (lambda: model.impute(level="0.9"), "impute: level must be between 0 and 1, got '0.9'"),
     ):

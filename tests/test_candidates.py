@@ -118,14 +118,14 @@ def test_a_step_has_the_known_false_tails_of_its_queries(candidates: int, kept: 
 
 
 def test_places_for_tails_and_entities_by_hand() -> None:
-    """10 facts of 4 queries: 2.5 tails a query, 3 places each; never more than C."""
+    """10 facts of 4 queries: 2.5 tails per query, 3 places each; never more than C."""
     assert own_tail_limit(100, 8, num_facts=10, num_queries=4) == 24
     assert own_tail_limit(20, 8, num_facts=10, num_queries=4) == 20
     assert entities_per_step(20, 8, 20, 48) == 48
     with pytest.raises(
         UserError,
-        match=r"^train.candidates=20 with train.batch_size=8 needs 48 entities a step of 47 in the graph: "
-        r"set train.candidates=0 to score all of them$",
+        match=r"^train.candidates=20 with train.batch_size=8 needs 48 entities per step, but the graph "
+        r"has 47: set train.candidates=0 to score all of them$",
     ):
         entities_per_step(20, 8, 20, 47)
 
@@ -315,7 +315,7 @@ def test_loss_sums_start_with_the_state() -> None:
 
 
 def sampled_config(tmp_path: Path, **changes: Any) -> ConfigDict:
-    """30 entities; two queries, up to 8 tails of theirs and 4 other entities a step."""
+    """30 entities; two queries, up to 8 tails of theirs and 4 other entities per step."""
     data = tiny_runs.write_folder(tmp_path / "data", entities=30)
     return tiny_runs.config_of(data, **({"train__candidates": 4, "train__epochs": 2} | changes))
 

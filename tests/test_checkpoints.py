@@ -234,7 +234,8 @@ def test_a_folder_without_a_manifest_and_a_file_are_no_checkpoints(saved: Path) 
     assert newest is not None and newest.name == Name(20)
     assert faults == [
         "checkpoint 40: it is not a folder",
-        f"checkpoint 30: {MANIFEST} is missing: it was not written to its end, or by another program",
+        f"checkpoint 30: {MANIFEST} is missing: it was not written to the end, or was written by another "
+        "program",
     ]
 
 
@@ -306,14 +307,14 @@ def test_a_checkpoint_of_another_run_is_refused_by_key_with_both_values(
     """Orbax itself would cast a dtype without a word."""
     with opened(saved, word=word, like=like) as checkpoints, pytest.raises(UserError) as error:
         checkpoints.restore_newest()
-    assert f"checkpoint 20 is of another run: {found};" in str(error.value)
+    assert f"checkpoint 20 is from another run: {found};" in str(error.value)
 
 
 def test_another_prng_is_another_run(saved: Path) -> None:
     like = jax.eval_shape(lambda: state_at(0).replace(key=jax.random.key(0, impl="rbg")))
     with opened(saved, like=like) as checkpoints, pytest.raises(UserError) as error:
         checkpoints.restore_newest()
-    assert "checkpoint 20 is of another run: key: key<fry>[] there, key<rbg>[] now;" in str(error.value)
+    assert "checkpoint 20 is from another run: key: key<fry>[] there, key<rbg>[] now;" in str(error.value)
 
 
 def test_a_foreign_checkpoint_among_ours_is_named_and_passed_over(saved: Path, tmp_path: Path) -> None:
@@ -325,8 +326,8 @@ def test_a_foreign_checkpoint_among_ours_is_named_and_passed_over(saved: Path, t
         newest, faults = checkpoints.restore_newest()
     assert newest is not None and newest.name == Name(20)
     assert faults == [
-        "checkpoint 40 is of another run: step: 10 there, 40 by its name",
-        "checkpoint 30 is of another run: word: theirs there, ours now",
+        "checkpoint 40 is from another run: step: 10 there, 40 by its name",
+        "checkpoint 30 is from another run: word: theirs there, ours now",
     ]
 
 
@@ -407,7 +408,7 @@ def test_an_injected_full_disk_is_one_message_and_leaves_the_earlier_checkpoints
                 checkpoints.save(state_at(30), PROGRESS, best_step=10)
         assert str(error.value) == (
             f"cannot write checkpoint 30 to {saved}: No space left on device; checkpoint 20 is intact; free "
-            "space or mend the permissions, then give the same command to go on"
+            "space or fix the permissions, then run the same command to resume"
         )
         assert snapshot(saved) == before and sorted(os.listdir(saved)) == ["10", "20"]
         checkpoints.save(state_at(30), PROGRESS, best_step=10)  # with space again

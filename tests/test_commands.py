@@ -53,7 +53,7 @@ def test_output_that_cannot_be_written_is_one_line(tmp_path: Path, table: Path) 
     options = f"--table={table}", "--name=name", f"--out={tmp_path / 'built'}", "--split=1,0,0"
     assert ended(full, "numcoke_jax.data.build", *options) == (
         2,
-        "error: the command is done, but its output cannot be written (No space left on device); mend this\n",
+        "error: the command is done, but its output cannot be written (No space left on device); fix this\n",
     )
 
 

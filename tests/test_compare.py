@@ -109,11 +109,11 @@ def test_mistakes_are_one_line(finished: Run, tmp_path: Path, capsys: pytest.Cap
         ([], "the following arguments are required: RUN"),
         ([run, "--jsn"], "unrecognized arguments: --jsn"),
         ([tmp_path / "nowhere"], "there is no such folder; give workdirs of finished runs"),
-        ([tmp_path / "empty"], "has no report.json: the run is not finished, or this is no workdir"),
+        ([tmp_path / "empty"], "has no report.json: the run is not finished, or this is not a workdir"),
         ([run, run], "is given twice; name every run once"),
         ([run, broken], "report.json"),
-        ([run, strange], "report.json is no report of this program; write it anew"),
-        ([run, other], "report.json is no report of this program; write it anew"),
+        ([run, strange], "report.json is not a report of this program; write it again"),
+        ([run, other], "report.json is not a report of this program; write it again"),
     ):
         assert main([str(argument) for argument in arguments]) == 2
         out, err = capsys.readouterr()

@@ -201,7 +201,7 @@ def test_a_value_is_given_once(command: Callable[..., tuple[int, str, str]]) -> 
     """Both stood in "What if", where only the last was tried."""
     code, out, err = command("--set=size=3", "--set=tail.size=3", "--set=head.size=")
     assert (code, out) == (2, "")
-    assert err == "error: --set=head.size=: the head has another value given already\n"
+    assert err == "error: --set=head.size=: this field of the head is set twice\n"
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_a_value_is_given_once(command: Callable[..., tuple[int, str, str]]) -> 
         ("--set=size", "--set=size: needs FIELD=VALUE, such as --set Horsepower=150"),
         ("--set=siz=3", "--set: there is no field 'siz'; the closest: 'size'"),
         ("--overwrite", "--overwrite has no meaning without --out=FILE: nothing is written"),
-        ("--out=absent/why.json", "--out=absent/why.json: there is no folder absent; make it first"),
+        ("--out=absent/why.json", "--out=absent/why.json: there is no folder absent; create it first"),
         ("--set=size=tall", "--set=size=tall: tall is not a number; needs a plain number"),
         ("--tail=e9", "--tail: there is no entity 'e9'"),
         ("--out=why.txt", "--out=why.txt: the name must end in one of .json, .png"),

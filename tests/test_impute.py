@@ -91,7 +91,7 @@ def test_the_conformal_factor_by_hand() -> None:
 
 
 @given(st.lists(st.floats(0, 100), min_size=2, max_size=40), st.floats(0.05, 0.95))
-def test_of_exchangeable_cells_the_wished_share_is_covered(needed: list[float], level: float) -> None:
+def test_of_exchangeable_cells_the_target_share_is_covered(needed: list[float], level: float) -> None:
     """Leave each one out in turn: at least `level` of them are within the factor of the others."""
     every = np.array(needed)
     covered = [every[left] <= conformal_factor(np.delete(every, left), level) for left in range(len(every))]
@@ -218,8 +218,8 @@ def test_tables_and_files(command: Callable[..., tuple[int, str, str]], tmp_path
         code, out, err = command(f"--out={path}", "--top=3")
         assert (code, err) == (0, "") and "3 of 24, narrowest first" in out
         assert max(map(len, out.partition("written to")[0].splitlines())) <= 80
-    assert "wished 99.9%" in command("--level=0.999")[1], "not 100%"
-    assert "wished 29%" in command("--level=0.29")[1]
+    assert "target 99.9%" in command("--level=0.999")[1], "not 100%"
+    assert "target 29%" in command("--level=0.29")[1]
     whole: dict[str, Any] = json.loads(files["json"].read_text())
     csv, parquet = pd.read_csv(files["csv"]), pd.read_parquet(files["parquet"])
     assert len(whole["cells"]) == len(csv) == len(parquet) == 24

@@ -101,7 +101,7 @@ def stop_by(number: signal.Signals, process: subprocess.Popen[str]) -> tuple[int
 
 @pytest.mark.slow
 def test_twenty_kills_lose_nothing(straight: Straight, tmp_path: Path) -> None:
-    """Each start goes on from the newest checkpoint that was whole when the process before it was killed."""
+    """Each start resumes from the newest checkpoint that was whole when the process before it was killed."""
     workdir, moments = tmp_path / "run", random.Random(0)
     arguments = flags_of(straight.config, workdir)
     during_saves = 0
@@ -143,7 +143,7 @@ def test_terminations_at_any_moment_are_answered_by_code_143(straight: Straight,
         assert code == 143 or (code == -signal.SIGTERM and "facts" not in out)
         assert err == ""
         if number % 2:
-            assert f"the same command goes on from checkpoint {whole_checkpoints(workdir)[-1].step}\n" in out
+            assert f"the same command resumes from checkpoint {whole_checkpoints(workdir)[-1].step}\n" in out
             assert not any(name.endswith(PARTIAL) for name in os.listdir(workdir / "checkpoints"))
     done = run_program(arguments, straight.cache)
     assert (done.returncode, done.stderr) == (0, "")
@@ -166,7 +166,7 @@ def test_two_programs_in_one_workdir(straight: Straight, tmp_path: Path) -> None
     code, out, err = stop_by(signal.SIGTERM, first)
     assert (code, err) == (143, "")
     newest = whole_checkpoints(workdir)[-1]
-    assert f"goes on from checkpoint {newest.step}\n" in out
+    assert f"resumes from checkpoint {newest.step}\n" in out
     with checkpoints_of(create_run(straight.config), workdir) as checkpoints:
         restored, faults = checkpoints.restore_newest()
     assert restored is not None and (restored.name, faults) == (newest, [])

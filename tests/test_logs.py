@@ -1,4 +1,4 @@
-"""The run's log: one JSON object a line, cut and continued without losing or repeating a line."""
+"""The run's log: one JSON object per line, cut and continued without losing or repeating a line."""
 
 import json
 import math
@@ -144,7 +144,7 @@ def test_truncating_drops_damaged_lines_and_reading_names_them(tmp_path: Path) -
     good = b'{"step": 1, "epoch": 0, "kind": "train"}\n'
     for bad in (b"\xff\n", b"[1]\n", b'{"loss": 1}\n', b"\n", b'{"step": "x"}\n'):
         path.write_bytes(good + bad + good)
-        with pytest.raises(UserError, match=rf"^{path}:2: this line is no JSON object with a step"):
+        with pytest.raises(UserError, match=rf"^{path}:2: this line is not a JSON object with a step"):
             read_metrics(path)
         with closing(RunLog(tmp_path)) as log:
             assert log.truncate_after(1) == 1

@@ -364,7 +364,7 @@ def test_an_edited_config_file_is_read_anew(tmp_path: Path) -> None:
         assert config_files.load_config(str(path)).seed == seed
 
 
-def test_overrides_can_mend_a_config_whose_keys_do_not_fit_together(tmp_path: Path) -> None:
+def test_overrides_can_fix_a_config_whose_keys_do_not_fit_together(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(GOOD_CONFIG + "  config.attention.heads = 3\n  return config")
     assert parse(f"--config={path}", "--config.model.attribute_dim=99").config.attention.heads == 3
@@ -445,7 +445,7 @@ def test_help_explains_flags_and_every_key(flag: str, capsys: pytest.CaptureFixt
     [
         (UserError("train.txt:3: two fields\nfound 'a'"), 2, "error: train.txt:3: two fields\\nfound 'a'\n"),
         (FloatingPointError("step 7: bce is nan"), 1, "error: step 7: bce is nan\n"),
-        (KeyboardInterrupt(), 130, "error: interrupted; the same command goes on from the last checkpoint\n"),
+        (KeyboardInterrupt(), 130, "error: interrupted; the same command resumes from the last checkpoint\n"),
     ],
 )
 def test_an_error_of_the_training_is_one_line_and_a_code(

@@ -100,7 +100,7 @@ def test_atth_takes_only_pairs_of_dimensions() -> None:
     with pytest.raises(UserError) as caught:
         check_config(config)
     assert str(caught.value) == (
-        "model.dim=7 is odd: model.name=atth turns pairs of dimensions, set an even model.dim"
+        "model.dim=7 is odd: model.name=atth rotates pairs of dimensions, set an even model.dim"
     )
     config.model.dim = 8
     check_config(config)

@@ -61,7 +61,9 @@ def test_held_out_entities_leave_no_trace_and_no_fact_is_lost(share: float, seed
 
 @pytest.mark.parametrize("share", [0.05, 0.99])
 def test_a_share_that_leaves_one_side_empty_is_refused(share: float) -> None:
-    with pytest.raises(UserError, match=rf"^eval\.inductive={share} of 8 .*: give another share"):
+    with pytest.raises(
+        UserError, match=rf"^eval\.inductive={share} holds out \d of 8 .*: give another share"
+    ):
         hold_out(ordered_graph(), share, 0)
 
 
@@ -131,7 +133,7 @@ def test_a_table_of_new_entities_is_read_by_the_names_of_its_columns() -> None:
     graph = ordered_graph()
     table = TableFile("new.csv", {"who": ["a", "b"], "color": ["x", "y"], "size": ["3", ""]})
     new, notices = read_new_entities(table, graph)
-    assert new.names == ("a", "b") and notices == ["columns that are no field of the graph: color"]
+    assert new.names == ("a", "b") and notices == ["columns that are not fields of the graph: color"]
     assert new.values.tolist() == [[3.0, 0.0], [0.0, 0.0]]
     assert new.observed.tolist() == [[True, False], [False, False]]
     more = extended_graph(graph, new)

@@ -273,7 +273,7 @@ def test_mistakes_are_one_line_with_code_2(
     for arguments, part in (
         (["--head=Quay", "--relation=near"], "--head: there is no entity 'Quay'; the closest: 'quay'"),
         (["--head=quay", "--relation=heavier"], "no relation 'heavier'; the closest: 'heavier_than'"),
-        (["--head=zzzz", "--relation=near"], "none of the 8 is similar; there is 'kiln', 'lamp', 'mast'"),
+        (["--head=zzzz", "--relation=near"], "none of the 8 is similar; examples: 'kiln', 'lamp', 'mast'"),
         (["--head=quay"], "--relation is missing"),
         ([], "give either --head and --relation, or --queries=FILE"),
         ([*one, "--name=x"], "--name has no meaning without --entities=FILE"),
@@ -281,16 +281,16 @@ def test_mistakes_are_one_line_with_code_2(
         ([*one, "--top=0"], "--top: needs an integer >= 1, got 0"),
         ([*one, "--tpo=3"], "--tpo=3 is not a flag of --mode=predict; did you mean --top?"),
         ([*one, "--config.seed=1"], "--config.seed has no meaning with --mode=predict"),
-        ([*one, "--known_splits=trian"], "trian is none of train, valid, test"),
+        ([*one, "--known_splits=trian"], "trian is not one of train, valid, test"),
         ([*one, "--candidates=nial"], "--candidates: there is no entity 'nial'"),
         ([*one, f"--candidates=@{missing}"], "cannot be read (No such file"),
-        ([*one, f"--candidates=@{tmp_path / 'none.txt'}"], "none.txt: there is no name in it"),
+        ([*one, f"--candidates=@{tmp_path / 'none.txt'}"], "none.txt: the file has no names"),
         ([f"--queries={bad}"], "--queries needs --out=FILE"),
         ([f"--queries={bad}", f"--out={out}"], f"{bad}:2: there is no entity 'quai'; the closest: 'quay'"),
         ([f"--queries={short}", f"--out={out}"], "needs 2 tab-separated columns (head, relation), found 1"),
         ([f"--queries={missing}", f"--out={out}"], "cannot be read (No such file or directory)"),
         ([f"--queries={bad}", "--out=x.txt"], "--out=x.txt: the name must end in one of .csv, .json"),
-        ([f"--queries={bad}", f"--out={taken}"], "is there already; give another name, or --overwrite"),
+        ([f"--queries={bad}", f"--out={taken}"], "already exists; give another name, or --overwrite"),
         ([*one, "--workdir=nowhere"], "nowhere: there is no such folder"),
     ):  # fmt: skip
         code, shown, err = command(*arguments)

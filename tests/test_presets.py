@@ -87,7 +87,7 @@ def test_the_config_of_an_older_run_has_the_defaults_of_later_keys_and_a_warning
     warnings: list[str] = []
     write_json_atomically(path, flat)
     assert flatten(stored_config(path, warnings.append)) == flatten(config)
-    assert warnings == [f"{path} is older than mesh.data, score.margin: the default is taken"]
+    assert warnings == [f"{path} is older than mesh.data, score.margin: the default is used"]
     write_json_atomically(path, flat | {"score.magrin": 1.0})
     with pytest.raises(UserError, match=r"config\.json: .*score\.magrin"):
         stored_config(path, warnings.append)

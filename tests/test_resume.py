@@ -97,7 +97,7 @@ def test_the_straight_run_is_what_the_tests_think(straight: Straight) -> None:
 def test_a_stop_by_sigterm_in_any_step(straight: Straight, tmp_path: Path, step: int) -> None:
     """The state after the running step is saved; steps 3, 6, 9 and 12 end an epoch before its validation."""
     screen = stopped(stopping(straight.run, step), tmp_path)
-    assert f"terminated; the same command goes on from checkpoint {step}\n" in screen
+    assert f"terminated; the same command resumes from checkpoint {step}\n" in screen
     with checkpoints_of(straight.run, tmp_path) as checkpoints:
         newest, _ = checkpoints.restore_newest()
     assert newest is not None and newest.name.step == step
@@ -172,7 +172,7 @@ def test_a_kill_around_a_save(
 def test_what_a_killed_save_left_is_named_and_removed(straight: Straight, finished: Path) -> None:
     shutil.copytree(finished / "checkpoints" / "12", finished / "checkpoints" / "12.1.partial")
     _, screen = train(straight.run, finished)
-    assert "checkpoint 12.1 was not written to its end: ignored\n" in screen
+    assert "checkpoint 12.1 was not written to the end: ignored\n" in screen
     assert not (finished / "checkpoints" / "12.1.partial").exists()
 
 
@@ -324,7 +324,7 @@ def test_a_checkpoint_of_other_facts_is_refused_also_without_the_vocabulary(
     (finished / "vocabulary.json").unlink()
     before = snapshot(finished)
     with pytest.raises(
-        UserError, match="12 is of another run: the facts or values it was trained on: sha256"
+        UserError, match="12 is from another run: the facts or values it was trained on: sha256"
     ):
         train(config_of(tmp_path / "graph"), finished)
     assert snapshot(finished) == before
@@ -332,7 +332,9 @@ def test_a_checkpoint_of_other_facts_is_refused_also_without_the_vocabulary(
 
 def test_a_config_that_was_lost_is_still_held_by_the_checkpoints(straight: Straight, finished: Path) -> None:
     (finished / "config.json").unlink()
-    with pytest.raises(UserError, match=r"checkpoint 12 is of another run: score.margin=9.0 there, 3.0 now;"):
+    with pytest.raises(
+        UserError, match=r"checkpoint 12 is from another run: score.margin=9.0 there, 3.0 now;"
+    ):
         train(config_of(Path(straight.run.config.data.path), score__margin=3.0), finished)
     assert not (finished / "config.json").exists()
     train(straight.run, finished)
@@ -353,7 +355,7 @@ def test_fewer_epochs_than_are_done_are_refused(data: Path, finished: Path) -> N
     before = snapshot(finished)
     with pytest.raises(
         UserError,
-        match=r"train.epochs=2 is less than the run has behind it \(4 epochs, 12 steps\); give 4 or",
+        match=r"train.epochs=2 is less than the run has already done \(4 epochs, 12 steps\); give 4 or",
     ):
         train(config_of(data, train__epochs=2), finished)
     assert snapshot(finished) == before
@@ -385,7 +387,7 @@ def test_a_run_that_was_never_validated_cannot_be_evaluated(straight: Straight, 
     stopped(stopping(straight.run, 1), tmp_path)
     with (
         compiled_fast(),
-        pytest.raises(UserError, match="no checkpoint that was validated; train there first"),
+        pytest.raises(UserError, match="no checkpoint was validated; train there first"),
     ):
         evaluate_only(straight.run.config, tmp_path, Console(io.StringIO()))
 
@@ -452,7 +454,7 @@ def test_a_relative_workdir_is_resumed_from_another_spelling(
     before = snapshot(tmp_path / "run")
     _, screen = train(straight.run, Path("run"))
     assert "nothing to train" in screen and snapshot(tmp_path / "run") == before
-    with pytest.raises(UserError, match="train.epochs=2 is less than the run has behind it"):
+    with pytest.raises(UserError, match="train.epochs=2 is less than the run has already done"):
         train(config_of(Path(straight.run.config.data.path), train__epochs=2), tmp_path / "run")
     assert os.listdir(tmp_path) == ["run"]
     assert_same_outcome(outcome(straight.run, tmp_path / "run"), straight.outcome)

@@ -326,7 +326,7 @@ def test_f01_a_relative_workdir_again_again_with_resume_and_with_fewer_epochs(
     before = snapshot(tmp_path / "run")
     again, screen = train(config, Path("./run"))
     assert "the run is complete at step" in screen and without_times(again) == without_times(report)
-    with pytest.raises(UserError, match="train.epochs=2 is less than the run has behind it"):
+    with pytest.raises(UserError, match="train.epochs=2 is less than the run has already done"):
         train(small(cases_dir / "F01_workdir_reuse_and_relative", train__epochs=2), Path("run"))
     assert snapshot(tmp_path / "run") == before and os.listdir(tmp_path) == ["run"]
 

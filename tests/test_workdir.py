@@ -113,7 +113,7 @@ def test_a_file_system_without_locks_is_one_message(tmp_path: Path, monkeypatch:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "flock", no_locks)
-    message = r"its file system knows no locks \(No locks available\)"
+    message = r"its file system does not support locks \(No locks available\)"
     with pytest.raises(UserError, match=message), exclusive(tmp_path):
         pass
 
