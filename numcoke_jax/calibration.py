@@ -4,7 +4,7 @@
 
 in float64; the sum is convex in (1 / T, -b / T), so the minimum is the only one.  A temperature alone (b = 0)
 cannot correct scores that are all too low, such as those of a model that saw a tenth of the facts and took
-the rest to be false: the report has its error too.  For T and b together labels y in {0, 1} enter as Platt's
+the rest to be false: the report has its error too.  For T and b together, labels y in {0, 1} become Platt's
 ("Probabilistic Outputs for Support Vector Machines", 1999), (n+ + 1) / (n+ + 2) and 1 / (n- + 2), which keeps
 T above 0.
 
@@ -13,11 +13,11 @@ validation fact and its reverse, which a strict order makes false, so p answers 
 other rules take every tail of a validation fact's query that is not a training fact, so p answers "is this a
 fact of the graph?".
 
-Then the facts of the test split are among those tails, without a label: only a share c of the facts that
-training does not know is marked true.  So a label is expected with probability c p, not p, and (T, b)
+In that case the facts of the test split are among those tails, without a label: only a share c of the facts
+that training does not know is marked true.  So a label is expected with probability c p, not p, and (T, b)
 minimise the negative log-likelihood of that (Elkan and Noto, "Learning Classifiers from Only Positive and
-Unlabeled Data", KDD 2008, whose classifier is divided by c).  c is a ratio of counts: how many test facts
-there are among these tails is all that is asked of the test split, not which.
+Unlabeled Data", KDD 2008, whose classifier is divided by c).  c is a ratio of counts: the test split only
+contributes how many of its facts are among these tails, not which.
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ MOST_SCORES = 2_000_000  # per split; beyond that, a seeded sample of the querie
 LEAST_LABELS = 20  # of each class, for a relation's own temperature
 RANGE = 1e-4, 1e4  # of a temperature: one class alone, or scores of 0, would push it beyond all limits
 NEWTON_STEPS = 100
-MOST_TRUE = 1.0 - 1e-6  # as a share of the triples, where a fit begins
+MOST_TRUE = 1.0 - 1e-6  # largest share of true triples that a fit starts from
 
 ScoredHeads = Callable[[np.ndarray, int], Iterator[tuple[int, np.ndarray]]]
 
@@ -271,7 +271,7 @@ def fit_scale(scores: np.ndarray, labels: np.ndarray, share: float = 1.0) -> Sca
 
 
 def _slopes(logits: np.ndarray, targets: np.ndarray, share: float) -> tuple[np.ndarray, np.ndarray]:
-    """Of the loss of each triple in its logit z: the derivative, and the curvature expected (Fisher's).
+    """Derivative and expected (Fisher's) curvature of each triple's loss in its logit z.
 
     With q = c p, the probability of a label: (q - y) f and q (1 - p) f, where f = (1 - p) / (1 - q); f is 1
     for c = 1.

@@ -46,7 +46,7 @@ def entities_per_step(candidates: int, batch_size: int, tail_limit: int, num_ent
 
 
 def own_negative_limit(candidates: int) -> int:
-    """Most places for a step's own known-false tails: half of C, so that as many come from everywhere."""
+    """Most places for a step's own known-false tails: half of C; the rest come from the whole graph."""
     return candidates // 2
 
 

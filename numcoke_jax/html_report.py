@@ -204,7 +204,7 @@ def _calibration(report: Mapping[str, Any]) -> Section | None:
     text = f"Fitted on {found['valid']['count']:,} validation scores: temperature {found['temperature']:.3g}."
     share = found["valid"]["labelled_share"]
     if share < 1.0:
-        text += f" The validation rows are of labels, which {shown_share(share)} of the true triples have."
+        text += f" The validation rows are about labels, which {shown_share(share)} of the true triples have."
     return Section("calibration", "Calibration", text, [table], [chart])
 
 

@@ -41,7 +41,7 @@ MOST_REFERENCES = 1000
 HIDDEN_SHARE = 0.2  # of the observed cells of a field, if the truth of missing ones is not known
 LEAST_WEIGHT = 0.5  # of a field in a relation's learned weights, for the relation to count as comparing it
 CELL_COLUMNS = ("entity", "field", "low_rank", "rank", "high_rank", "of", "low_value", "high_value")
-ROUNDING = 1e-9  # of ranks
+ROUNDING = 1e-9  # tolerance, in ranks
 TESTED_ON = ("masked", "hidden")
 STREAM = 6  # of the run's seed; 5 draws the entities of `eval.inductive`
 
@@ -201,8 +201,8 @@ def hidden_truth(graph: NumericGraph, fields: Sequence[int], seed: int) -> Truth
 def intervals(beliefs: Beliefs, factor: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Lowest and highest rank of each cell, int64 [c] each; the rank nearest the expected one is inside.
 
-    A rank at the very end counts as inside: the factor is one that some cell just needs, and (d / s) s may be
-    rounded below d.
+    A rank at the very end counts as inside: the factor is exactly what some cell needs, and (d / s) s may
+    round to less than d.
     """
     nearest, reach = np.round(beliefs.ranks), factor * beliefs.spreads + ROUNDING
     low = np.minimum(np.ceil(beliefs.ranks - reach), nearest)

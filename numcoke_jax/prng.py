@@ -3,8 +3,8 @@
 One base key, made from the seed, lives in the training state.  A step's key is `fold_in(base, step)`, a
 stream's key is that folded with the stream's number, so a resumed run draws what an uninterrupted run draws
 and switching one source of randomness off leaves the others as they were.  Initial parameters are drawn
-before the first step, from stream 0 of the base key itself.  That is the key of step 0 as well, but no draw
-is made with either as it is: Flax folds in the path of every parameter, a step the number of a stream.
+before the first step, from stream 0 of the base key itself.  That is also the key of step 0, but neither is
+used for a draw as it is: Flax folds in the path of every parameter, a step the number of a stream.
 """
 
 import jax
