@@ -5,6 +5,7 @@ import heapq
 from collections.abc import Sequence
 
 from numcoke_jax.config_checks import printable
+from numcoke_jax.data.table_files import cell_text
 from numcoke_jax.errors import UserError
 
 SHOWN = 3  # closest names in a message
@@ -13,8 +14,8 @@ LEAST_SIMILAR = 0.5
 
 
 def no_text(name: object) -> str:
-    """The message about something given as a name that is not text."""
-    given, text = printable(repr(name)), printable(repr(str(name)))
+    """The message about something given as a name that is not text, with the name that it would make."""
+    given, text = printable(repr(name)), printable(repr(cell_text(name) or str(name)))
     return f"a name must be text, got {given}: give {text} if that is the name"
 
 

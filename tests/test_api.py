@@ -201,6 +201,7 @@ def lines_about_tables() -> None:
     assert said(lambda: NumericKG.from_table(table, name="name")) == (
         "table: needs a pandas DataFrame, got a str"
     )
+    assert said(lambda: graph(name=7.0)) == "a name must be text, got 7.0: give '7' if that is the name"
     assert said(lambda: graph(name=0)) == "a name must be text, got 0: give '0' if that is the name"
     assert said(lambda: graph(name=())).startswith("from_table: name: give the column, or columns, that name")
     assert said(lambda: graph(name="name", relations=None)).startswith("a name must be text, got None")

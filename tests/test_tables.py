@@ -4,12 +4,14 @@ import contextlib
 import gzip
 import importlib.util
 import io
+import math
 import time
 import zipfile
 from datetime import date
 from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -268,10 +270,26 @@ def test_cells_that_are_no_numbers(cell, why):
         (float("nan"), ""),
         (12, "12"),
         (1.5, "1.5"),
+        (1.0, "1"),
+        (20231231.0, "20231231"),
+        (1e16, "10000000000000000"),
+        (-0.0, "0"),
+        (np.float32(3), "3"),
+        (np.float16(0.5), "0.5"),
+        (math.inf, "inf"),
     ],
 )
 def test_column_names(cell, name):
     assert column_names(["before", cell, "after"]) == ["before", name, "after"]
+
+
+def test_integers_name_the_same_entities_in_csv_and_in_parquet(tmp_path):
+    """pandas makes a column of integers with one missing cell a column of floats."""
+    frame = pd.DataFrame({"id": [20231231, None, 7], "x": [1, 2, 3]})
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.astype({"id": "Int64"}).to_csv(tmp_path / "t.csv", index=False)
+    names = [column_names(read_table(tmp_path / file).columns["id"]) for file in ("t.parquet", "t.csv")]
+    assert names[0] == names[1] == ["20231231", "", "7"]
 
 
 def test_suggestion():

@@ -249,11 +249,14 @@ def cell_text(cell: Any) -> str:
     """A cell as a name, to the letter but for what the tab-separated text layout cannot hold.
 
     A run of tabs, line ends and NUL characters turns into one space, byte order marks in front are
-    dropped.  None, NaN, NA and a cell of nothing but white space give "".  Raises UserError for a text
-    that is not valid Unicode.
+    dropped.  A float that is an integer is written as one: a missing cell makes a whole column of
+    integers floats, and csv has "1" for what is then 1.0.  None, NaN, NA and a cell of nothing but white
+    space give "".  Raises UserError for a text that is not valid Unicode.
     """
     if _is_missing(cell) or (isinstance(cell, float) and math.isnan(cell)):
         return ""
+    if isinstance(cell, float | np.floating) and float(cell).is_integer():
+        cell = int(cell)
     text = UNWRITABLE.sub(" ", str(cell)).lstrip("\ufeff")
     try:
         text.encode()
