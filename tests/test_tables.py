@@ -225,6 +225,20 @@ def test_a_true_zero_is_observed():
     assert observed.tolist() == [True, False, True, False]
 
 
+@pytest.mark.parametrize(
+    "cell",
+    [None, math.nan, np.float32("nan"), np.float16("nan"), np.datetime64("NaT"), np.timedelta64("NaT")]
+    + [pd.NaT, pd.NA, Decimal("NaN"), Decimal("sNaN")],
+    ids=repr,
+)
+def test_a_missing_value_of_any_type_has_neither_name_nor_number(cell):
+    values, observed, wrong = column_numbers(["1", cell, 2])
+    assert not wrong
+    assert values.tolist() == [1, 0, 2]
+    assert observed.tolist() == [True, False, True]
+    assert column_names(["a", cell]) == ["a", ""]
+
+
 def test_large_numbers_keep_their_order():
     values, _, _ = column_numbers([str(2**24), str(2**24 + 1), str(2**53 - 1)])
     assert values.tolist() == [16777216.0, 16777217.0, 9007199254740991.0]

@@ -250,10 +250,10 @@ def cell_text(cell: Any) -> str:
 
     A run of tabs, line ends and NUL characters turns into one space, byte order marks in front are
     dropped.  A float that is an integer is written as one: a missing cell makes a whole column of
-    integers floats, and csv has "1" for what is then 1.0.  None, NaN, NA and a cell of nothing but white
-    space give "".  Raises UserError for a text that is not valid Unicode.
+    integers floats, and csv has "1" for what is then 1.0.  None, NaN, NaT, NA and a cell of nothing but
+    white space give "".  Raises UserError for a text that is not valid Unicode.
     """
-    if _is_missing(cell) or (isinstance(cell, float) and math.isnan(cell)):
+    if _is_missing(cell):
         return ""
     if isinstance(cell, float | np.floating) and float(cell).is_integer():
         cell = int(cell)
@@ -310,8 +310,14 @@ def count_rounded(cells: Sequence[Any], values: np.ndarray) -> int:
 
 
 def _is_missing(cell: Any) -> bool:
-    """None, and what pandas has in its place."""
-    return cell is None or cell is pd.NaT or cell is pd.NA
+    """Whether a cell has no value: None, and the NaN, NaT and NA of any type; no text counts."""
+    if isinstance(cell, str | int):
+        return False
+    if isinstance(cell, float):
+        return math.isnan(cell)
+    if isinstance(cell, Decimal):
+        return cell.is_nan()  # pandas raises for a signalling NaN
+    return bool(pd.api.types.is_scalar(cell) and pd.isna(cell))
 
 
 def _number(cell: Any) -> tuple[float, str]:
