@@ -85,6 +85,15 @@ def test_parquet(tmp_path):
     assert column_numbers(columns["f"])[1].tolist() == [True, False]
 
 
+def test_a_parquet_file_with_a_repeated_column_names_it(tmp_path):
+    table = pa.table([pa.array(["a"]), pa.array([1]), pa.array([2])], names=["name", "x", "x"])
+    pq.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(UserError, match=r"t\.parquet: two columns are called 'x'; rename one$"):
+        read_table(tmp_path / "t.parquet")
+    pq.write_table(table.rename_columns(["name", "", ""]), tmp_path / "t.parquet")
+    assert read_table(tmp_path / "t.parquet").columns == {"name": ["a"]}  # as with csv
+
+
 def test_xlsx_names_the_missing_library(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(

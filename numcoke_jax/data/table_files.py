@@ -192,7 +192,8 @@ def _separator(text: str) -> str:
 
 def _read_parquet(path: Path) -> TableFile:
     try:
-        table = pq.read_table(path)
+        with pq.ParquetFile(path) as file:  # pq.read_table cannot read columns that share a name
+            table = file.read()
     except pa.ArrowInvalid as error:
         raise UserError(f"{path}: is no parquet file ({_first_line(error)})") from None
     names = table.column_names
