@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from numcoke_jax.console import Console
-from numcoke_jax.data.table_files import TableFile, column_names, column_numbers, describe_cells
+from numcoke_jax.data.table_files import TableFile, column_numbers, describe_cells
 from numcoke_jax.errors import UserError
 from numcoke_jax.evaluation import Evaluator
 from numcoke_jax.graph import NumericGraph, Vocabulary
@@ -55,7 +55,7 @@ def read_new_entities(
       UserError: no column is a field, a cell is not a number, or a name is empty, repeated or already known.
     """
     column = name_column or next(iter(table.columns))
-    names = column_names(table.column(column))
+    names = table.names(column)
     known, seen = NameIndex("entity", graph.vocabulary.entities), set()
     for row, name in enumerate(names, 1):
         problem = "has no name" if not name else "repeats a name" if name in seen else ""

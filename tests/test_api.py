@@ -72,7 +72,7 @@ def test_one_name_needs_no_list() -> None:
         (TABLE.iloc[:0], "table: no column holds numbers only"),
         (
             TABLE.assign(name=pd.Series(["\ud800"] * 6, dtype=object)),
-            "'.ud800' is not valid Unicode; mend it",
+            "table: column 'name': the name '.ud800' is not valid Unicode; fix it",
         ),
     ],
 )

@@ -94,6 +94,32 @@ def test_a_parquet_file_with_a_repeated_column_names_it(tmp_path):
     assert read_table(tmp_path / "t.parquet").columns == {"name": ["a"]}  # as with csv
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [pa.binary(), pa.large_binary(), pa.binary(2), pa.dictionary(pa.int32(), pa.binary())],
+    ids=["binary", "large", "fixed", "dictionary"],
+)
+def test_bytes_in_parquet_are_text(tmp_path, kind):
+    names = ["\u00e5".encode(), None, b"NA"]
+    column = pa.array(names, pa.binary(2) if kind == pa.binary(2) else pa.binary()).cast(kind)
+    pq.write_table(pa.table({"name": column, "x": [b"1", b"", b"-2"]}), tmp_path / "t.parquet")
+    table = read_table(tmp_path / "t.parquet")
+    assert table.columns == {"name": ["\u00e5", None, "NA"], "x": ["1", "", "-2"]}
+    assert table.names("name") == ["\u00e5", "", "NA"]
+
+
+def test_bytes_that_are_not_utf8_are_refused_as_names_only(tmp_path):
+    """Another column may hold pictures."""
+    pq.write_table(pa.table({"name": ["a", "b"], "blob": [b"a", b"\xff"]}), tmp_path / "t.parquet")
+    table = read_table(tmp_path / "t.parquet")
+    assert table.names("name") == ["a", "b"]
+    assert column_numbers(table.columns["blob"])[2] == {0: "a bytes", 1: "a bytes"}
+    message = r"t\.parquet: column 'blob': the bytes b'.xff' are not UTF-8; save names as text$"
+    with pytest.raises(UserError, match=message):
+        table.names("blob")
+    assert column_names([b"a"]) == ["a"]  # of a pandas table
+
+
 def test_xlsx_names_the_missing_library(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(

@@ -5,6 +5,7 @@ a caller asks for one.  `column_names` and `column_numbers` are the only two rea
 """
 
 import collections
+import contextlib
 import csv
 import dataclasses
 import difflib
@@ -27,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from numcoke_jax.config_checks import printable
 from numcoke_jax.data.literal_values import EXACT_INTEGERS, is_rounded, parse_values
 from numcoke_jax.data.text_files import GZIP_MAGIC, IGNORED_FOLDER
 from numcoke_jax.errors import UserError
@@ -44,7 +46,8 @@ UNWRITABLE = re.compile(r"[\t\n\r\0]+")
 class TableFile:
     """Columns of a table by name, in file order, each with one cell a row; `where` is for messages.
 
-    A cell is a string in csv and tsv; parquet and xlsx also hold numbers, dates and None.
+    A cell is a string in csv and tsv; parquet and xlsx also hold numbers, dates and None, parquet bytes
+    that are not UTF-8.
     """
 
     where: str
@@ -59,6 +62,14 @@ class TableFile:
         if name not in self.columns:
             raise UserError(f"{self.where}: no column {name!r}; {suggestion(name, self.columns)}")
         return self.columns[name]
+
+    def names(self, name: str) -> list[str]:
+        """`column_names` of column `name`; raises UserError with its title for a cell that is not a name."""
+        cells = self.column(name)
+        try:
+            return column_names(cells)
+        except UserError as error:
+            raise UserError(f"{self.where}: column {name!r}: {error}") from None
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
@@ -202,10 +213,15 @@ def _read_parquet(path: Path) -> TableFile:
 
 
 def _cells(path: Path, name: str, column: pa.ChunkedArray) -> list[Any]:
+    """The cells of a column; bytes as text if all of them are UTF-8, as many programs store text so."""
     try:
-        return column.to_pylist()
+        cells = column.to_pylist()
     except (ValueError, OverflowError) as error:  # such as a time after the year 9999
         raise UserError(f"{path}: column {name!r} cannot be read ({error}); leave it out") from None
+    if any(isinstance(cell, bytes) for cell in cells):
+        with contextlib.suppress(UnicodeDecodeError):
+            return [cell if cell is None else cell.decode() for cell in cells]
+    return cells
 
 
 def _read_xlsx(path: Path) -> TableFile:
@@ -252,17 +268,22 @@ def cell_text(cell: Any) -> str:
     A run of tabs, line ends and NUL characters turns into one space, byte order marks in front are
     dropped.  A float that is an integer is written as one: a missing cell makes a whole column of
     integers floats, and csv has "1" for what is then 1.0.  None, NaN, NaT, NA and a cell of nothing but
-    white space give "".  Raises UserError for a text that is not valid Unicode.
+    white space give "".  Bytes are read as UTF-8.  Raises UserError for what is not valid Unicode.
     """
     if _is_missing(cell):
         return ""
+    if isinstance(cell, bytes):
+        try:
+            cell = cell.decode()
+        except UnicodeDecodeError:
+            raise UserError(f"the bytes {printable(cell)} are not UTF-8; save names as text") from None
     if isinstance(cell, float | np.floating) and float(cell).is_integer():
         cell = int(cell)
     text = UNWRITABLE.sub(" ", str(cell)).lstrip("\ufeff")
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise UserError(f"the name {text!r} is not valid Unicode; mend it") from None
+        raise UserError(f"the name {text!r} is not valid Unicode; fix it") from None
     return text if text.strip() else ""
 
 

@@ -13,7 +13,6 @@ import numpy as np
 from numcoke_jax.data.graph_checks import plural
 from numcoke_jax.data.table_files import (
     TableFile,
-    column_names,
     column_numbers,
     count_rounded,
     describe_cells,
@@ -213,7 +212,7 @@ def entity_table(spec: TableSpec, table: TableFile) -> EntityTable:
 
 def entity_names(spec: TableSpec, table: TableFile) -> list[str]:
     """A name a row; "" where every column that makes it is empty."""
-    cells = [column_names(table.column(column)) for column in spec.name_columns]
+    cells = [table.names(column) for column in spec.name_columns]
     return [spec.name_format.format(*row) if any(row) else "" for row in zip(*cells, strict=True)]
 
 
