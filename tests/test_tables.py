@@ -1,6 +1,7 @@
 """Table files to cells, cells to names and numbers, specs of the known tables."""
 
 import contextlib
+import csv
 import gzip
 import importlib.util
 import io
@@ -67,6 +68,17 @@ def test_cells_are_kept_to_the_letter(tmp_path):
     content = 'name,x\n"  a ""b"", c  ",1e3\n"two\nlines", 2 \nÅsa\u00a0,\n'
     columns = read_table(write(tmp_path, "t.csv", content)).columns
     assert columns == {"name": ['  a "b", c  ', "two\nlines", "Åsa\u00a0"], "x": ["1e3", " 2 ", ""]}
+
+
+def test_a_long_cell_is_read(tmp_path):
+    """The csv module stops at 131,072 characters unless told otherwise, for the whole process."""
+    before = csv.field_size_limit()
+    story = "once, " * 50_000
+    columns = read_table(write(tmp_path, "t.csv", f'name,story\na,"{story}"\n')).columns
+    assert columns == {"name": ["a"], "story": [story]}
+    with pytest.raises(UserError, match=r"t\.csv:2: unexpected end of data"):
+        read_table(write(tmp_path, "t.csv", f'name,story\na,"{story}\n'))
+    assert csv.field_size_limit() == before
 
 
 def test_unnamed_columns(tmp_path):

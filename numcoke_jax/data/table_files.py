@@ -17,7 +17,7 @@ import os
 import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,8 @@ SUFFIXES = (*TEXT_SUFFIXES, ".parquet", ".xlsx")
 
 # Texts that say "no value", compared without case and outer white space, as an empty cell does.
 MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "?", "-"})
+
+LARGEST_CELL = 2**31 - 1  # characters; where the csv module's limit has 32 bits, it takes no more
 
 UNWRITABLE = re.compile(r"[\t\n\r\0]+")
 
@@ -171,27 +173,39 @@ def _decode(path: Path, data: bytes) -> str:
 
 def _read_text(path: Path, text: str, *, tabs: bool) -> TableFile:
     separator = "\t" if tabs else _separator(text)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     header: list[str] = []
     rows, wrong = [], []
-    try:
-        for row in reader:
-            if not row:
-                continue
-            if not header:
-                header = row
-            elif len(row) != len(header):
-                wrong.append(f"line {reader.line_num} has {len(row)}")
-            else:
-                rows.append(row)
-    except csv.Error as error:
-        raise UserError(f"{path}:{reader.line_num}: {error}; quote cells as csv does") from None
+    with _cells_of_any_length(text):
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+        try:
+            for row in reader:
+                if not row:
+                    continue
+                if not header:
+                    header = row
+                elif len(row) != len(header):
+                    wrong.append(f"line {reader.line_num} has {len(row)}")
+                else:
+                    rows.append(row)
+        except csv.Error as error:
+            raise UserError(f"{path}:{reader.line_num}: {error}; quote cells as csv does") from None
     if not header:
         raise UserError(f"{path}: is empty; the first row must name the columns")
     if wrong:
         more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
         raise UserError(f"{path}: every row needs {len(header)} cells; {', '.join(wrong[:5])}{more}")
     return _from_columns(path, header, [list(cells) for cells in zip(*rows, strict=True)])
+
+
+@contextlib.contextmanager
+def _cells_of_any_length(text: str) -> Iterator[None]:
+    """The csv module, which refuses cells of over 128 KiB for the whole process, reads any cell of `text`."""
+    before = csv.field_size_limit()
+    csv.field_size_limit(min(max(len(text), before), LARGEST_CELL))
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
 
 
 def _separator(text: str) -> str:
