@@ -41,11 +41,18 @@ def write(folder, name, content):
         PLAIN.replace("\n", "\r"),
         PLAIN.removesuffix("\n"),
         PLAIN.replace("\n", "\n\n"),
+        "  \n" + PLAIN.replace("\n", "\n \t\n"),
         '"name","x"\n"nan","1"\n"NA",2\n01,"3"\n',
         PLAIN.replace(",", ";"),
         PLAIN.replace(",", "\t"),
+        PLAIN.replace(",", "|"),
+        "sep=;\n" + PLAIN.replace(",", ";"),
+        "\ufeffSEP=|\r\n" + PLAIN.replace(",", "|").replace("\n", "\r\n"),
+        '"sep=:"\n' + PLAIN.replace(",", ":"),
+        "sep=,\n" + PLAIN,
     ],
-    ids=["plain", "bom", "crlf", "cr", "no-final-newline", "blank-lines", "quoted", "semicolons", "tabs"],
+    ids=["plain", "bom", "crlf", "cr", "no-final-newline", "blank-lines", "white-lines", "quoted"]
+    + ["semicolons", "tabs", "bars", "declared", "declared-bom-crlf", "declared-quoted", "declared-comma"],
 )
 def test_csv_variants_give_the_same_cells(tmp_path, content):
     assert read_table(write(tmp_path, "t.csv", content)).columns == CELLS
@@ -163,6 +170,8 @@ def test_xlsx(tmp_path):
         ("t.csv", "a,b\n", "t.csv: has column names but no rows"),
         ("t.csv", ",,\na,b,c\n1,2,3\n", "t.csv: the first row names no column; remove empty rows above"),
         ("t.csv", "a,b\n1,2\n3\n4,5,6\n", "every row needs 2 cells; line 3 has 1, line 4 has 3$"),
+        ("t.csv", "sep=;\na;b\n1;2\n3\n", "every row needs 2 cells; line 4 has 1$"),
+        ("t.csv", "a;b\n1;2\n3\n4|5|6\n", "every row needs 2 cells; line 3 has 1, line 4 has 1$"),
         ("t.csv", "a,b\n" + "1\n" * 7, "line 2 has 1, .* line 6 has 1 and 2 more$"),
         ("t.csv", 'a,b\n1,"open\n2,3\n', "t.csv:3: unexpected end of data; quote cells as csv does"),
         ("t.csv", "a,a\n1,2\n", "t.csv: two columns are called 'a'; rename one"),
@@ -217,6 +226,24 @@ def test_commas_inside_quoted_titles_separate_nothing(tmp_path):
     content = '"Name";"Weight, kg, dry, empty";"Power"\n"a";"1";"2"\n'
     columns = read_table(write(tmp_path, "t.csv", content)).columns
     assert columns == {"Name": ["a"], "Weight, kg, dry, empty": ["1"], "Power": ["2"]}
+
+
+@pytest.mark.parametrize(
+    ("content", "columns"),
+    [
+        ("Name;Weight, kg\na;1\nb;2\n", {"Name": ["a", "b"], "Weight, kg": ["1", "2"]}),
+        ("Name;Load, kg\na;1,5\nb;2\n", {"Name": ["a", "b"], "Load, kg": ["1,5", "2"]}),
+        ("Name\tWeight; kg\na\t1\n", {"Name": ["a"], "Weight; kg": ["1"]}),
+        ("Name|Weight; kg, dry\na|1\n", {"Name": ["a"], "Weight; kg, dry": ["1"]}),
+        # What was right before stays: the header's commas are believed while the rows agree with them.
+        ("Name,Notes; more\na,b; c\n", {"Name": ["a"], "Notes; more": ["b; c"]}),
+        ("Name,a|b|c\nx,1|2|3\n", {"Name": ["x"], "a|b|c": ["1|2|3"]}),
+        ("Name;a|b|c\nx;1|2|3\n", {"Name": ["x"], "a|b|c": ["1|2|3"]}),
+        ("x\n1\n  \n2\n", {"x": ["1", "  ", "2"]}),
+    ],
+)
+def test_the_separator_gives_every_row_as_many_cells(tmp_path, content, columns):
+    assert read_table(write(tmp_path, "t.csv", content)).columns == columns
 
 
 def test_a_time_that_python_lacks_is_one_line(tmp_path):

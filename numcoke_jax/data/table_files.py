@@ -12,6 +12,7 @@ import difflib
 import gzip
 import importlib.util
 import io
+import itertools
 import math
 import os
 import re
@@ -39,6 +40,9 @@ SUFFIXES = (*TEXT_SUFFIXES, ".parquet", ".xlsx")
 # Texts that say "no value", compared without case and outer white space, as an empty cell does.
 MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "?", "-"})
 
+SEPARATORS = (",", ";", "\t", "|")
+DECLARED_SEPARATOR = re.compile(r"""("?)sep=(?P<separator>[^\w"\r\n])\1[\r\n]""", re.IGNORECASE)  # as Excel's
+SAMPLED_ROWS = 50  # of a text file whose header leaves the separator open
 LARGEST_CELL = 2**31 - 1  # characters; where the csv module's limit has 32 bits, it takes no more
 
 UNWRITABLE = re.compile(r"[\t\n\r\0]+")
@@ -89,8 +93,9 @@ def read_table(path: str | Path) -> TableFile:
     """Reads a csv, tsv, parquet or xlsx file (its first sheet); csv and tsv also as .gz, or alone in a .zip.
 
     Text is UTF-8 with or without a byte order mark, with LF, CRLF or CR line ends, and quoted as csv
-    files are; a .csv without a comma in its header may be separated by semicolons or tabs.  The first
-    row names the columns; blank lines are skipped.
+    files are; a .csv may be separated by commas, semicolons, tabs or bars, whichever give each row as
+    many cells, or by what its first line says as in `sep=;`.  The first row names the columns; lines of
+    nothing but white space are skipped.
 
     Raises:
       UserError: the file is missing, unreadable, of an unknown kind, not UTF-8, empty, or has rows with
@@ -172,14 +177,17 @@ def _decode(path: Path, data: bytes) -> str:
 
 
 def _read_text(path: Path, text: str, *, tabs: bool) -> TableFile:
-    separator = "\t" if tabs else _separator(text)
     header: list[str] = []
     rows, wrong = [], []
+    lines = io.StringIO(text, newline="")
     with _cells_of_any_length(text):
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+        declared = DECLARED_SEPARATOR.match(text)
+        separator = declared["separator"] if declared else "\t" if tabs else _separator(text, lines)
+        lines.seek(0)
+        reader = csv.reader(lines, delimiter=separator, strict=True)
         try:
             for row in reader:
-                if not row:
+                if _is_blank(row, len(header)) or (declared and reader.line_num == 1):
                     continue
                 if not header:
                     header = row
@@ -208,11 +216,39 @@ def _cells_of_any_length(text: str) -> Iterator[None]:
         csv.field_size_limit(before)
 
 
-def _separator(text: str) -> str:
-    """The separator of a .csv or .txt: the comma, unless the header has none but has tabs or semicolons."""
-    header = next((line for line in re.split(r"[\r\n]+", text[:100_000]) if line), "")
+def _is_blank(row: Sequence[str], num_columns: int) -> bool:
+    """Whether a row comes from a blank line; in a table of one column white space is a missing cell."""
+    return not row or (len(row) == 1 and num_columns != 1 and not row[0].strip())
+
+
+def _separator(text: str, lines: io.StringIO) -> str:
+    """The separator of a .csv or .txt.
+
+    By the header it is the comma, or if there is none outside quotes the more frequent of semicolon and
+    tab.  If the first rows do not all have as many cells, two at least, it is the one of `SEPARATORS`
+    with which they have, and with the most.
+    """
+    header = next((line for line in re.split(r"[\r\n]+", text[:100_000]) if line.strip()), "")
     outside = re.sub(r'"[^"]*"', "", header)
-    return "," if "," in outside else max(",;\t", key=outside.count)
+    likely = "," if "," in outside else max(",;\t", key=outside.count)
+    if _cells_per_row(lines, likely) > 1:
+        return likely
+    counts = {separator: _cells_per_row(lines, separator) for separator in SEPARATORS}
+    best = max(SEPARATORS, key=lambda separator: counts[separator])
+    return best if counts[best] > 1 else likely
+
+
+def _cells_per_row(lines: io.StringIO, separator: str) -> int:
+    """How many cells each of the first `SAMPLED_ROWS` rows has; 0 if that differs or they are malformed."""
+    lines.seek(0)
+    counts: set[int] = set()
+    try:
+        for row in itertools.islice(csv.reader(lines, delimiter=separator, strict=True), SAMPLED_ROWS):
+            if not _is_blank(row, 0):
+                counts.add(len(row))
+    except csv.Error:
+        return 0
+    return counts.pop() if len(counts) == 1 else 0
 
 
 def _read_parquet(path: Path) -> TableFile:
