@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -184,6 +185,31 @@ def test_columns_of_truth_values_and_dates_are_left_out_in_one_notice():
     assert found == ("x",)
     flags = ", ".join(f"'flag{i}'" for i in range(7))
     assert notice == f"left out, without any number: 'day', {flags} and 2 more"
+
+
+@pytest.mark.parametrize("title", ["__index_level_0__", "Unnamed: 0", "Unnamed: 0.1"])
+def test_an_index_that_pandas_saved_is_no_field(title):
+    columns = {title: ["0", "1"], "n": ["a", "b"], "x": ["1", "2"], "Unnamed: 02": ["7", "8"]}
+    file = TableFile("t.csv", columns)
+    found, notices = numeric_columns(file, ("n",))
+    assert found == ("x", "Unnamed: 02")
+    what = "an index that pandas saved; ask for it by name if it is a field"
+    assert notices == [f"column {title!r} left out: {what}"]
+    assert numeric_columns(file, ("n", title))[1] == []
+
+
+def test_a_table_of_pandas_with_its_index_makes_no_relation_of_it(tmp_path):
+    frame = pd.DataFrame({"n": ["a", "b", "c"], "x": [1, 2, 3]}, index=[4, 9, 2])
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.to_csv(tmp_path / "once.csv")
+    pd.read_csv(tmp_path / "once.csv").to_csv(tmp_path / "twice.csv")
+    options = ("--name=n", "--split=1,0,0", "--missing-rate=0")
+    for name in ("t.parquet", "once.csv", "twice.csv"):
+        assert run(f"--table={tmp_path / name}", *options, f"--out={tmp_path / f'from {name}'}") == 0
+        assert read_folder(tmp_path / f"from {name}")[0].vocabulary.fields == ("x",)
+    asked = (f"--table={tmp_path / 'twice.csv'}", "--fields=Unnamed: 0", f"--out={tmp_path / 'asked'}")
+    assert run(*asked, *options) == 0
+    assert read_folder(tmp_path / "asked")[0].vocabulary.relations == ("Unnamed: 0_comp",)
 
 
 def test_split_names():

@@ -20,7 +20,14 @@ from numcoke_jax.data.folder import write_folder
 from numcoke_jax.data.literal_values import NEARLY_NUMBERS
 from numcoke_jax.data.load import build_graph
 from numcoke_jax.data.sources import known_table
-from numcoke_jax.data.table_files import TableFile, column_numbers, describe_cells, read_table, suggestion
+from numcoke_jax.data.table_files import (
+    SAVED_INDEX,
+    TableFile,
+    column_numbers,
+    describe_cells,
+    read_table,
+    suggestion,
+)
 from numcoke_jax.data.tables import TABLES, EntityTable, TableSpec, entity_table
 from numcoke_jax.errors import UserError
 
@@ -248,12 +255,17 @@ def numeric_columns(file: TableFile, taken: Collection[str]) -> tuple[tuple[str,
     """The columns that hold numbers and missing cells only, and notices of those left out.
 
     Columns in `taken` and those without a name are passed over.  A column with some numbers and some other
-    cells, or with nothing but numbers in another notation, has a notice of its own; columns of text, dates
-    or truth values share one.
+    cells, with nothing but numbers in another notation, or with an index that pandas saved has a notice of
+    its own; columns of text, dates or truth values share one.
     """
     found, notices, text = [], [], []
     for column, cells in file.columns.items():
         if column in taken or not column:
+            continue
+        if SAVED_INDEX.fullmatch(column):
+            notices.append(
+                f"column {column!r} left out: an index that pandas saved; ask for it by name if it is a field"
+            )
             continue
         _, observed, wrong = column_numbers(cells)
         if wrong and (observed.any() or NEARLY_NUMBERS.issuperset(wrong.values())):

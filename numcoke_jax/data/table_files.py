@@ -45,6 +45,9 @@ DECLARED_SEPARATOR = re.compile(r"""("?)sep=(?P<separator>[^\w"\r\n])\1[\r\n]"""
 SAMPLED_ROWS = 50  # of a text file whose header leaves the separator open
 LARGEST_CELL = 2**31 - 1  # characters; where the csv module's limit has 32 bits, it takes no more
 
+# Titles of a saved index of pandas, read back as a column: by parquet, by csv, by csv several times over.
+SAVED_INDEX = re.compile(r"__index_level_\d+__|Unnamed: 0(\.\d+)*")
+
 UNWRITABLE = re.compile(r"[\t\n\r\0]+")
 
 
