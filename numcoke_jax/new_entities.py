@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from numcoke_jax.console import Console
-from numcoke_jax.data.table_files import TableFile, column_numbers, describe_cells
+from numcoke_jax.data.table_files import SAVED_INDEX, TableFile, column_numbers, describe_cells
 from numcoke_jax.errors import UserError
 from numcoke_jax.evaluation import Evaluator
 from numcoke_jax.graph import NumericGraph, Vocabulary
@@ -49,12 +49,20 @@ def read_new_entities(
     Args:
       table: a column of names, and columns named like the graph's fields, in any order.
       graph: what the model was trained on.
-      name_column: the column of names; "": the first.
+      name_column: the column of names; "": the first, which must have a title.
 
     Raises:
-      UserError: no column is a field, a cell is not a number, or a name is empty, repeated or already known.
+      UserError: no column is a field, a cell is not a number, or a name is empty, repeated or already known;
+        or names are looked for in an index that pandas saved.
     """
     column = name_column or next(iter(table.columns))
+    if not name_column and _is_index(column):
+        title = f"is called {column!r}" if column else "has no title"
+        raise UserError(
+            f"{table.where}: the first column must name the entities but {title}, like the row numbers that "
+            "pandas saves; write the table without them (to_csv(..., index=False)), put the column of names "
+            "first, or give it with --name"
+        )
     names = table.names(column)
     known, seen = NameIndex("entity", graph.vocabulary.entities), set()
     for row, name in enumerate(names, 1):
@@ -72,7 +80,8 @@ def read_new_entities(
         if title == column:
             continue
         if title not in fields:
-            others.append(title)
+            if not _is_index(title):
+                others.append(title)
             continue
         field = fields.id(title)
         values[:, field], observed[:, field], wrong = column_numbers(cells)
@@ -86,6 +95,11 @@ def read_new_entities(
         raise UserError(f"{table.where}: no value of a field of the graph; its fields are {listed}")
     notices = [f"columns that are not fields of the graph: {', '.join(others)}"] if others else []
     return NewEntities(tuple(names), values, observed), notices
+
+
+def _is_index(title: str) -> bool:
+    """Whether the title of a column is that of an index that pandas saved; in csv it has none."""
+    return not title or SAVED_INDEX.fullmatch(title) is not None
 
 
 def knows_unknown(params: Any) -> bool:

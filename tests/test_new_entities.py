@@ -157,6 +157,28 @@ def test_a_wrong_table_is_told_by_row_or_column(columns: dict[str, list], messag
     assert str(caught.value).startswith("new.csv: ") and message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("title", "said"),
+    [
+        ("", "has no title"),
+        ("Unnamed: 0", "is called 'Unnamed: 0'"),
+        ("__index_level_0__", "is called '__index_level_0__'"),
+    ],
+)
+def test_row_numbers_that_pandas_saved_are_no_names(title: str, said: str) -> None:
+    """They are what `DataFrame.to_csv` writes in front unless told otherwise."""
+    table = TableFile("new.csv", {title: ["0", "1"], "who": ["a", "b"], "size": ["3", ""]})
+    with pytest.raises(UserError) as caught:
+        read_new_entities(table, ordered_graph())
+    message = str(caught.value)
+    assert message.startswith(f"new.csv: the first column must name the entities but {said}, like the row")
+    assert "to_csv(..., index=False)" in message and "\n" not in message
+    new, notices = read_new_entities(table, ordered_graph(), "who")
+    assert new.names == ("a", "b") and notices == []
+    if title:
+        assert read_new_entities(table, ordered_graph(), title)[0].names == ("0", "1")
+
+
 @pytest.mark.slow
 def test_ten_lines_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From a table to answers, with few epochs; then the model is loaded again and asked about a new car."""
