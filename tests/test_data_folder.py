@@ -4,6 +4,7 @@ import gzip
 import os
 import stat
 import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -181,6 +182,46 @@ def test_a_folder_in_place_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "train.txt").mkdir()
     with pytest.raises(UserError, match=r": train\.txt: is a folder; put a text file in its place"):
         read_folder(tmp_path)
+
+
+def test_a_literals_folder_that_cannot_be_read_is_no_missing_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A graph without numbers would train, and nothing would say why it ranks badly."""
+    literals = make_folder(tmp_path) / "literals"
+    if os.geteuid():
+        literals.chmod(0)
+    else:  # whom permissions do not keep out
+
+        def listed(folder: Path, entries: Callable[[Path], Iterator[Path]] = Path.iterdir) -> Iterator[Path]:
+            if folder == literals:
+                raise PermissionError(13, "Permission denied")
+            return entries(folder)
+
+        monkeypatch.setattr(Path, "iterdir", listed)
+    try:
+        with pytest.raises(UserError, match=r"literals: cannot be read \(Permission denied\)$"):
+            read_folder(tmp_path)
+    finally:
+        literals.chmod(0o700)
+
+
+def test_a_link_to_no_literals_is_an_error_and_one_to_some_is_followed(tmp_path: Path) -> None:
+    make_folder(tmp_path / "other")
+    graph = make_folder(tmp_path / "graph", literals=None)
+    (graph / "literals").symlink_to(tmp_path / "other" / "literals")
+    assert read_folder(graph)[0].vocabulary.fields == ("mass",)
+    (graph / "literals").unlink()
+    (graph / "literals").symlink_to("gone")
+    with pytest.raises(UserError, match="literals: is a link to gone, which does not exist; fix or remove"):
+        read_folder(graph)
+    (graph / "literals").unlink()
+    (graph / "literals").symlink_to("literals")
+    with pytest.raises(UserError, match="literals: cannot be read"):
+        read_folder(graph)
+    (graph / "literals").unlink()
+    (graph / "literals").write_text("")
+    assert read_folder(graph)[0].vocabulary.fields == ()
 
 
 def test_a_damaged_member_of_an_archive_is_named(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import stat
 import zipfile
 from collections.abc import Callable, Iterator
@@ -78,12 +79,24 @@ def _member_opener(archive: Path, member: str) -> Callable[[], AbstractContextMa
 
 
 def _names_in_folder(path: Path) -> list[str]:
+    """The files of a graph's folder; neither Path.glob nor Path.is_dir, which hide what cannot be read."""
+    files, literals = _entries(path), path / LITERALS_FOLDER
+    if literals in files:
+        if _is_kind(literals, stat.S_ISDIR):
+            files.remove(literals)
+            files += _entries(literals)
+        elif literals.is_symlink() and not literals.exists():
+            raise UserError(
+                f"{literals}: is a link to {os.readlink(literals)}, which does not exist; fix or remove it"
+            )
+    return [file.relative_to(path).as_posix() for file in files]
+
+
+def _entries(folder: Path) -> list[Path]:
     try:
-        files = [file for file in path.iterdir() if file.name != LITERALS_FOLDER or not file.is_dir()]
-        files += path.glob(f"{LITERALS_FOLDER}/*")
-        return [file.relative_to(path).as_posix() for file in files]
+        return list(folder.iterdir())
     except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from error
+        raise UserError(f"{folder}: cannot be read ({error.strerror or error})") from error
 
 
 def _names_in_archive(path: Path) -> dict[str, str]:
