@@ -23,7 +23,7 @@ from numcoke_jax.config_checks import check_config, check_keys, home_path, shown
 from numcoke_jax.config_files import canonical_config
 from numcoke_jax.console import Console
 from numcoke_jax.data.build import numeric_columns
-from numcoke_jax.data.comparisons import ComparisonSettings, is_number
+from numcoke_jax.data.comparisons import OWN_TABLE, ComparisonSettings, is_number
 from numcoke_jax.data.folder import write_folder
 from numcoke_jax.data.load import LoadedGraph, build_graph, load_folder
 from numcoke_jax.data.table_files import column_numbers, frame_table
@@ -72,7 +72,8 @@ class NumericKG:
           name: the column that names the entities, or several, joined by ", ".
           relations: one or several numeric columns that get a relation each; (): all fields.
           fields: one or several numeric columns stored as values; (): every numeric one.
-          **settings: those of `ComparisonSettings`, such as group_size=0, split=(0.8, 0.1, 0.1), seed=1.
+          **settings: those of `ComparisonSettings`, such as group_size=60, protocol="nearest", seed=1. By
+            default all entities form one group, the split is (0.8, 0.1, 0.1), and no value is masked.
 
         Raises:
           UserError: a column is missing, appears twice or holds anything but numbers, or a setting is wrong.
@@ -95,8 +96,7 @@ class NumericKG:
         spec = TableSpec("table", (), "", names, ", ".join(["{}"] * len(names)), every, compared or every)
         table = entity_table(spec, file)
         table = dataclasses.replace(table, notices=(*notices, *table.notices))
-        defaults = {"groups": "common", "group_size": 0, "missing_rate": 0.0, "split": (0.8, 0.1, 0.1)}
-        return cls(build_graph(table, compared or every, ComparisonSettings(**{**defaults, **settings})))
+        return cls(build_graph(table, compared or every, dataclasses.replace(OWN_TABLE, **settings)))
 
     @classmethod
     def from_folder(cls, path: str | Path) -> "NumericKG":

@@ -1,6 +1,8 @@
 """The command that turns a table into a folder: bytes, options, and one line for every mistake."""
 
+import dataclasses
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,11 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from numcoke_jax.data.build import build, main, numeric_columns, read_options, split_names
+from numcoke_jax.api import NumericKG
+from numcoke_jax.data.build import build, chosen_settings, main, numeric_columns, read_options, split_names
 from numcoke_jax.data.comparisons import ComparisonSettings
 from numcoke_jax.data.folder import read_folder
 from numcoke_jax.data.sources import packaged_cars
 from numcoke_jax.data.table_files import TableFile
+from numcoke_jax.environment import graph_hash
 from numcoke_jax.errors import UserError
 
 HEADER = "Name,Weight,Power,Colour\n"
@@ -301,7 +305,7 @@ def test_help_names_every_option_and_default(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["--help"])
     assert ended.value.code == 0
-    text = capsys.readouterr().out
+    text = " ".join(capsys.readouterr().out.split())
     for option in (
         "--table",
         "--name",
@@ -313,18 +317,60 @@ def test_help_names_every_option_and_default(capsys):
         "--groups",
     ):
         assert option in text
-    for word in ("cars, spotify, credit, us_cities", "(default: 60)", "examples:", "Exit code 0"):
+    for word in (
+        "cars, spotify, credit, us_cities",
+        "(default: 10)",
+        "60 for known tables, else 0",
+        "examples:",
+        "Exit code 0",
+    ):
         assert word in text
 
 
-def test_options_have_the_defaults_of_the_config():
+def test_a_known_table_has_the_defaults_of_the_config():
     from numcoke_jax.config import default_config
 
-    options, data = read_options(["--table=cars", "--out=x"]), default_config().data
-    assert ComparisonSettings().neighbours == data.neighbours
-    keys = ("protocol", "direction", "groups", "group_size", "entities", "missing_rate", "seed")
-    for key in (*keys, "split", "negatives_per_pair", "dir"):
-        assert getattr(options, key) == data[key], key
+    data = default_config().data
+    settings = chosen_settings(read_options(["--table=cars", "--out=x"]))
+    for field in dataclasses.fields(ComparisonSettings):
+        assert getattr(settings, field.name) == data[field.name], field.name
+
+
+def test_a_table_of_ones_own_is_compared_whole_as_from_python(table, tmp_path, capsys):
+    """The benchmark's groups of 60 a relation would leave most of a larger table out, its mask a fifth."""
+    path = tmp_path / "t.csv"
+    different = {name: [step * row % 307 for row in range(200)] for name, step in (("x", 7), ("y", 21))}
+    frame = pd.DataFrame({"n": [f"e{row:03d}" for row in range(200)], **different})
+    frame.to_csv(path, index=False)
+    assert run(f"--table={path}", "--name=n", f"--out={tmp_path / 'g'}") == 0
+    said = capsys.readouterr().out
+    assert "table t.csv (200 of 200 entities, 0 of 400 values masked, relations x_comp, y_comp)" in said
+    graph, _ = read_folder(tmp_path / "g")
+    assert len(graph.valid) == len(graph.test) == 2 * (200 * 199 // 2) // 10 == len(graph.train) // 8
+    assert graph_hash(graph) == graph_hash(NumericKG.from_table(frame, name="n").graph)
+    given = ("--groups=relation", "--group-size=60", "--split=0.1,0.1,0.8", "--missing-rate=0.2")
+    assert run(f"--table={path}", "--name=n", *given, f"--out={tmp_path / 'benchmark'}") == 0
+    counts = re.search(r"\((\d+) of 200 entities, (\d+) of (\d+) values masked", capsys.readouterr().out)
+    assert counts
+    kept, masked, values = map(int, counts.groups())
+    graph, _ = read_folder(tmp_path / "benchmark")
+    assert 60 < kept == graph.num_entities <= 120
+    assert values == 2 * kept and masked == (~graph.observed).sum() == round(values / 5)
+
+
+def test_a_table_that_is_too_large_to_compare_whole_is_told_what_fits(tmp_path, capsys):
+    """5,000 x 4,999 / 2 comparisons by each of two relations; 4,472 x 4,471 / 2 are less than 10 million."""
+    path = tmp_path / "t.csv"
+    path.write_text("n,x,y\n" + "".join(f"e{row},{row},{-row}\n" for row in range(5000)))
+    assert run(f"--table={path}", "--name=n", f"--out={tmp_path / 'g'}") == 2
+    assert (
+        "protocol: complete makes up to 24,995,000 comparisons of 5,000 entities by 2 relations, more than "
+        "20,000,000; give protocol=nearest (each with its 10 nearest values only), entities=4472 or "
+        "group_size=4472, or fewer relations (as flags of data.build: --protocol=nearest, --entities=4472, "
+        "--group-size=4472); t.csv: fields x, y"
+    ) in capsys.readouterr().err
+    assert run(f"--table={path}", "--name=n", "--protocol=nearest", f"--out={tmp_path / 'g'}") == 0
+    assert "(5,000 of 5,000 entities, 0 of 10,000 values masked" in capsys.readouterr().out
 
 
 def test_notices_are_returned(tmp_path):
@@ -333,12 +379,15 @@ def test_notices_are_returned(tmp_path):
     assert len(packaged_cars().columns["Name"]) == 406
 
 
-@pytest.mark.parametrize("entities, counted", [(0, "403"), (50, "50 of 403"), (403, "403"), (1000, "403")])
-def test_the_line_of_counts_says_what_a_sample_kept(tmp_path, entities, counted):
+@pytest.mark.parametrize("entities", [0, 50, 403, 1000])
+def test_the_line_of_counts_says_how_many_entities_are_kept(tmp_path, entities):
     """The 406 rows of the cars table have 403 different names with years."""
     options = read_options(["--table=cars", f"--out={tmp_path / 'g'}", f"--entities={entities}"])
-    assert f"({counted} entities, relations" in build(options)[0]
-    assert read_folder(tmp_path / "g")[0].num_entities <= (entities or 403)
+    line = build(options)[0]
+    graph, _ = read_folder(tmp_path / "g")
+    assert f"({graph.num_entities} of 403 entities, " in line
+    assert 50 <= graph.num_entities <= (50 if entities == 50 else 300)  # five groups of 60
+    assert ("at most 50 entities" in line) == (entities == 50)
 
 
 def test_as_a_command_in_an_ascii_locale(tmp_path):

@@ -369,11 +369,13 @@ def test_unknown_relation_field_has_the_closest_one():
 def test_too_many_comparisons_are_refused_before_they_are_made(monkeypatch):
     monkeypatch.setattr(comparisons, "MAX_TRIPLES", 5)
     table = table_of({"x": [1, 2, 3, 4]})  # 4 x 3 / 2 = 6 pairs
-    with pytest.raises(UserError, match="group_size: 6 comparisons are more than 5; take smaller groups"):
+    with pytest.raises(UserError, match="complete makes up to 6 comparisons .* entities=3 or group_size=3"):
         compare(table, ("x",), ALL)
     nearest = dataclasses.replace(ALL, protocol="nearest", neighbours=1)
     assert len(facts_of(compare(table, ("x",), nearest))) == 3
     assert len(facts_of(compare(table, ("x",), dataclasses.replace(ALL, group_size=3)))) == 3
+    with pytest.raises(UserError, match="nearest makes up to 8 .* give fewer neighbours, or entities=2,"):
+        compare(table, ("x",), dataclasses.replace(nearest, neighbours=2))
 
 
 def test_describe_has_every_setting():
@@ -384,3 +386,5 @@ def test_describe_has_every_setting():
         "protocol nearest (7 neighbours), direction <, groups relation of all, split 0.1/0.1/0.8, "
         "missing rate 0.2, 5 negatives a pair, seed 9"
     )
+    text = ComparisonSettings(entities=3000).describe()
+    assert text.startswith("protocol complete, at most 3,000 entities, direction >, groups relation of 60,")

@@ -76,8 +76,9 @@ def test_cars_by_default():
     assert graph.vocabulary.relations == tuple(f"{field}_comp" for field in TABLES["cars"].relations)
     assert graph.vocabulary.fields == tuple(sorted(TABLES["cars"].fields))
     assert loaded.notices[:2] == [
-        "built from table cars (403 entities, relations Acceleration_comp, Displacement_comp, "
-        "Horsepower_comp, Miles_per_Gallon_comp, Weight_in_lbs_comp): protocol complete, direction >, "
+        "built from table cars (231 of 403 entities, 322 of 1,610 values masked, "
+        "relations Acceleration_comp, Displacement_comp, Horsepower_comp, Miles_per_Gallon_comp, "
+        "Weight_in_lbs_comp): protocol complete, direction >, "
         "groups relation of 60, split 0.1/0.1/0.8, missing rate 0.2, 5 negatives a pair, seed 0",
         "cars: 3 rows left out that repeat a name",
     ]
@@ -88,7 +89,7 @@ def test_cars_by_default():
     table = known_table("cars")
     rows = [table.entities.index(name) for name in graph.vocabulary.entities]
     observed = table.observed[rows]
-    assert observed.sum() - graph.observed.sum() == round(0.2 * observed.sum())  # 1609 cells: 321.8 -> 322
+    assert observed.sum() - graph.observed.sum() == round(0.2 * observed.sum())  # of 1,610 cells
     assert not (graph.observed & ~observed).any()
     np.testing.assert_array_equal(graph.values, np.where(graph.observed, table.values[rows], 0.0))
 

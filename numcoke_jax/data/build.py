@@ -3,7 +3,8 @@
     python -m numcoke_jax.data.build --table=cars.csv --name=Name --relations=Weight,Power --out=DIR
 
 The folder holds train.txt, valid.txt, test.txt, neg.txt and literals/numerical_literals.txt, and trains
-with `--config.data.path=DIR`.  The same table, options and seed write the same bytes.
+with `--config.data.path=DIR`.  The same table, options and seed write the same bytes.  A table that the
+package knows is compared as the benchmark does unless told otherwise, any other whole: `OWN_TABLE`.
 """
 
 import argparse
@@ -15,7 +16,7 @@ from collections.abc import Collection, Sequence
 
 from numcoke_jax.commands import OneLineParser, as_typed, run_command
 from numcoke_jax.config_checks import home_path
-from numcoke_jax.data.comparisons import DIRECTIONS, GROUPS, PROTOCOLS, ComparisonSettings
+from numcoke_jax.data.comparisons import DIRECTIONS, GROUPS, OWN_TABLE, PROTOCOLS, ComparisonSettings
 from numcoke_jax.data.folder import write_folder
 from numcoke_jax.data.literal_values import NEARLY_NUMBERS
 from numcoke_jax.data.load import build_graph
@@ -31,17 +32,21 @@ from numcoke_jax.data.table_files import (
 from numcoke_jax.data.tables import TABLES, EntityTable, TableSpec, entity_table
 from numcoke_jax.errors import UserError
 
+KNOWN_TABLE = ComparisonSettings()
 SHOWN_COLUMNS = 8  # in the notice of columns without a number
 
 EPILOG = """\
 A fact (h, "Weight_comp", t) says that h's Weight is above t's; equal or missing values make no fact.
 neg.txt holds, for each (h, r), the nearest t with (t, r, h) among the training facts.
+Defaults for a known table are those of the benchmark; of your own table all entities are compared, no
+value is masked and most facts are for training.
 Exit code 0 when the folder was written, 2 with one line on stderr otherwise.
 
 examples:
   python -m numcoke_jax.data.build --table=cars.csv --name=Name --relations=Weight,Power --out=graphs/cars
   python -m numcoke_jax.data.build --table=cities.tsv --name=city,state --out=graphs/cities --protocol=nearest
   python -m numcoke_jax.data.build --table=cars --out=graphs/cars --groups=common --group-size=150
+  python -m numcoke_jax.data.build --table=mine.csv --name=Name --out=graphs/mine --missing-rate=0.2
 """
 
 
@@ -54,14 +59,20 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    default = ComparisonSettings()
-    _table_options(options.add_argument_group("table"), default)
-    _comparison_options(options.add_argument_group("comparisons"), default)
-    _random_options(options.add_argument_group("split, mask and seed"), default)
+    _table_options(options.add_argument_group("table"))
+    _comparison_options(options.add_argument_group("comparisons"))
+    _random_options(options.add_argument_group("split, mask and seed"))
     return options
 
 
-def _table_options(options: argparse._ArgumentGroup, default: ComparisonSettings) -> None:
+def _default(setting: str) -> str:
+    """The default of a setting for `--help`, or both where it is another one for a user's own table."""
+    known, own = (getattr(settings, setting) for settings in (KNOWN_TABLE, OWN_TABLE))
+    known, own = (",".join(map(str, value)) if isinstance(value, tuple) else value for value in (known, own))
+    return f"(default: {known})" if known == own else f"(default: {known} for known tables, else {own})"
+
+
+def _table_options(options: argparse._ArgumentGroup) -> None:
     options.add_argument(
         "--table",
         required=True,
@@ -85,70 +96,64 @@ def _table_options(options: argparse._ArgumentGroup, default: ComparisonSettings
     )
     options.add_argument("--dir", default="", help="folder searched first for a known table's file")
     options.add_argument(
-        "--entities", type=int, default=default.entities, metavar="N", help="keep a sample; 0: all"
+        "--entities", type=int, metavar="N", help=f"keep a sample; 0: all {_default('entities')}"
     )
     options.add_argument(
         "--out", required=True, type=home_path, metavar="DIR", help="folder to write; must not exist"
     )
 
 
-def _comparison_options(options: argparse._ArgumentGroup, default: ComparisonSettings) -> None:
+def _comparison_options(options: argparse._ArgumentGroup) -> None:
     options.add_argument(
         "--protocol",
         choices=PROTOCOLS,
-        default=default.protocol,
-        help="compare every pair of a group, or each head with its nearest tails only (default: %(default)s)",
+        help="compare every pair of a group, or each head with its nearest tails only "
+        + _default("protocol"),
     )
     options.add_argument(
         "--neighbours",
         type=int,
         metavar="K",
-        help=f"tails a head in protocol nearest (default: {default.neighbours})",
+        help=f"tails per head in protocol nearest {_default('neighbours')}",
     )
     options.add_argument(
         "--direction",
         choices=DIRECTIONS,
-        default=default.direction,
-        help="a fact says head > tail or head < tail; quote it in a shell (default: '%(default)s')",
+        help=f"a fact says head > tail or head < tail; quote it in a shell {_default('direction')}",
     )
     options.add_argument(
         "--groups",
         choices=GROUPS,
-        default=default.groups,
-        help="a random group of entities a relation, or one for all (default: %(default)s)",
+        help=f"a random group of entities per relation, or one for all {_default('groups')}",
     )
     options.add_argument(
         "--group-size",
         type=int,
-        default=default.group_size,
         metavar="G",
-        help="entities in a group; 0: all (default: %(default)s)",
+        help=f"entities in a group; 0: all {_default('group_size')}",
     )
     options.add_argument(
         "--negatives-per-pair",
         type=int,
-        default=default.negatives_per_pair,
         metavar="K",
-        help="known-false tails a (head, relation) in neg.txt; 0: none (default: %(default)s)",
+        help="known-false tails per (head, relation) in neg.txt; 0: none " + _default("negatives_per_pair"),
     )
 
 
-def _random_options(options: argparse._ArgumentGroup, default: ComparisonSettings) -> None:
+def _random_options(options: argparse._ArgumentGroup) -> None:
     options.add_argument(
         "--split",
         type=_shares,
-        default=default.split,
         metavar="A,B,C",
-        help="shares of train, valid, test (default: 0.1,0.1,0.8)",
+        help=f"shares of train, valid, test {_default('split')}",
     )
     options.add_argument(
         "--missing-rate",
         type=float,
-        default=default.missing_rate,
         metavar="P",
-        help="share of the literals left out (default: %(default)s)",
+        help=f"share of the literals left out {_default('missing_rate')}",
     )
-    options.add_argument("--seed", type=int, default=default.seed, help="of all draws (default: %(default)s)")
+    options.add_argument("--seed", type=int, help=f"of all draws {_default('seed')}")
 
 
 def _shares(text: str) -> tuple[float, ...]:
@@ -177,19 +182,28 @@ def build(options: argparse.Namespace) -> list[str]:
     """
     if os.path.lexists(options.out):
         raise UserError(f"--out: {options.out} exists already; give another folder, nothing is overwritten")
-    given = {field.name: getattr(options, field.name) for field in dataclasses.fields(ComparisonSettings)}
-    if options.neighbours is None:
-        given.pop("neighbours")
-    elif options.protocol != "nearest":
-        raise UserError(
-            f"--neighbours={options.neighbours} has no effect with --protocol={options.protocol}: leave it "
-            "out, or give --protocol=nearest"
-        )
-    settings = ComparisonSettings(**given)
+    settings = chosen_settings(options)
     table, relations = chosen_table(options)
     loaded = build_graph(table, relations, settings)
     write_folder(loaded.graph, options.out)
     return loaded.notices
+
+
+def chosen_settings(options: argparse.Namespace) -> ComparisonSettings:
+    """How to compare the table: as the options say, the rest as is usual for a known table or for others.
+
+    Raises:
+      UserError: an option has a value that it cannot have, or no effect.
+    """
+    given = {field.name: getattr(options, field.name) for field in dataclasses.fields(ComparisonSettings)}
+    given = {name: value for name, value in given.items() if value is not None}
+    settings = dataclasses.replace(KNOWN_TABLE if options.table in TABLES else OWN_TABLE, **given)
+    if options.neighbours is not None and settings.protocol != "nearest":
+        raise UserError(
+            f"--neighbours={options.neighbours} has no effect with --protocol={settings.protocol}: leave it "
+            "out, or give --protocol=nearest"
+        )
+    return settings
 
 
 def chosen_table(options: argparse.Namespace) -> tuple[EntityTable, tuple[str, ...]]:

@@ -50,6 +50,9 @@ class ComparisonSettings:
       missing_rate: share of the literals masked.
       negatives_per_pair: known-false tails a (head, relation).
       seed: base of every draw.
+
+    The defaults are those of the benchmark, for tables that the package knows; `OWN_TABLE` has those for
+    a user's own.
     """
 
     protocol: str = "complete"
@@ -98,11 +101,16 @@ class ComparisonSettings:
         """The settings in one line, for notices."""
         nearest = f" ({self.neighbours} neighbours)" if self.protocol == "nearest" else ""
         split = "/".join(f"{share:g}" for share in self.split)
+        sample = f", at most {self.entities:,} entities" if self.entities else ""
         return (
-            f"protocol {self.protocol}{nearest}, direction {self.direction}, groups {self.groups} of "
+            f"protocol {self.protocol}{nearest}{sample}, direction {self.direction}, groups {self.groups} of "
             f"{self.group_size or 'all'}, split {split}, missing rate {self.missing_rate:g}, "
             f"{self.negatives_per_pair} negatives a pair, seed {self.seed}"
         )
+
+
+# A user's own table unless told otherwise: every entity, all values shown, most facts to train on.
+OWN_TABLE = ComparisonSettings(groups="common", group_size=0, split=(0.8, 0.1, 0.1), missing_rate=0.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,6 +123,7 @@ class Comparisons:
         (relation, head, tail).
       negatives: int64 [n, 3] triples known to be false, sorted likewise.
       shown: bool [N, M], the cells of entities in triples that are observed and not masked.
+      masked: number of cells of entities in triples that are observed and masked.
       notices: what a user should know, one line each.
     """
 
@@ -122,6 +131,7 @@ class Comparisons:
     splits: dict[str, np.ndarray]
     negatives: np.ndarray
     shown: np.ndarray
+    masked: int
     notices: tuple[str, ...]
 
 
@@ -174,6 +184,7 @@ def compare(table: EntityTable, relation_fields: Sequence[str], settings: Compar
         splits=splits,
         negatives=negatives,
         shown=shown,
+        masked=int(cells.sum() - shown.sum()),
         notices=tuple(notices),
     )
 
@@ -200,15 +211,27 @@ def _group(table: EntityTable, sampled: np.ndarray, field: str, settings: Compar
 
 
 def _check_size(groups: Sequence[np.ndarray], settings: ComparisonSettings) -> None:
-    """Raises UserError if the groups could make more than MAX_TRIPLES triples."""
+    """Raises UserError if the groups could make over MAX_TRIPLES triples, with settings that make fewer."""
+    largest, count = max(map(len, groups), default=0), len(groups)
     if settings.protocol == "complete":
         triples = sum(len(group) * (len(group) - 1) // 2 for group in groups)
+        fits = max((1 + math.isqrt(1 + 8 * MAX_TRIPLES // max(count, 1))) // 2, 2)
+        remedy = (
+            f"protocol=nearest (each with its {settings.neighbours} nearest values only), entities={fits} or "
+            f"group_size={fits}"
+        )
+        flags = f"--protocol=nearest, --entities={fits}, --group-size={fits}"
     else:
         triples = sum(len(group) * min(settings.neighbours, len(group)) for group in groups)
+        fits = max(MAX_TRIPLES // max(count * settings.neighbours, 1), 2)
+        remedy = f"fewer neighbours, or entities={fits}"
+        flags = f"--neighbours, --entities={fits}"
     if triples > MAX_TRIPLES:
+        relations = f"{count} relations" if count > 1 else "1 relation"
         raise UserError(
-            f"group_size: {triples} comparisons are more than {MAX_TRIPLES}; "
-            "take smaller groups, fewer relations or protocol nearest"
+            f"protocol: {settings.protocol} makes up to {triples:,} comparisons of {largest:,} entities by "
+            f"{relations}, more than {MAX_TRIPLES:,}; give {remedy}, or fewer relations (as flags of "
+            f"data.build: {flags})"
         )
 
 

@@ -110,11 +110,11 @@ def build_graph(table: EntityTable, relations: Sequence[str], settings: Comparis
     except UserError as error:
         raise UserError("; ".join([str(error), *table.notices])) from None
     graph, report = encode_comparisons(table, comparisons)
-    total = len(table.entities)
-    kept = f"{settings.entities} of {total}" if 0 < settings.entities < total else str(total)
+    masked, shown = comparisons.masked, int(comparisons.shown.sum())
     built = (
-        f"built from table {table.name} ({kept} entities, relations "
-        f"{', '.join(comparisons.relations)}): {settings.describe()}"
+        f"built from table {table.name} ({graph.num_entities:,} of {len(table.entities):,} entities, "
+        f"{masked:,} of {masked + shown:,} values masked, relations {', '.join(comparisons.relations)}): "
+        f"{settings.describe()}"
     )
     notices = [built, *table.notices, *comparisons.notices]
     lost = sorted(set(table.fields) - set(graph.vocabulary.fields))
