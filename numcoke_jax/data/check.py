@@ -24,7 +24,7 @@ from rich.text import Text
 from numcoke_jax.commands import OneLineParser, run_command
 from numcoke_jax.console import shown_share, shown_value
 from numcoke_jax.data.folder import BAD_VALUES, inspect_folder
-from numcoke_jax.data.graph_checks import GraphReport, plural, plural_of, printable
+from numcoke_jax.data.graph_checks import GraphReport, plural, plural_of, shown_name
 from numcoke_jax.errors import UserError
 from numcoke_jax.graph import SPLITS
 
@@ -98,7 +98,7 @@ def report_as_json(folder: str, report: GraphReport) -> dict[str, Any]:
 def print_report(console: Console, folder: str, report: GraphReport) -> None:
     """Tables of counts, then errors and findings, in the width of `console`."""
     show = functools.partial(_show, console)
-    show(f"Graph {printable(str(folder))}")
+    show(f"Graph {shown_name(str(folder))}")
     if report.facts:
         counts = (
             plural_of(report.num_entities, "entity", "entities"),
@@ -165,7 +165,7 @@ def _field_table(report: GraphReport, encoding: str) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for field in report.fields:
         table.add_row(
-            Text(_encodable(printable(field.name), encoding)),
+            Text(_encodable(shown_name(field.name), encoding)),
             f"{field.observed:,}",
             shown_share(field.observed / report.num_entities),
             shown_value(field.minimum),

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from numcoke_jax.data import headers
 from numcoke_jax.data.encode import encode_graph
-from numcoke_jax.data.graph_checks import GraphReport, plural, printable
+from numcoke_jax.data.graph_checks import GraphReport, plural, shown_name
 from numcoke_jax.data.graph_files import GraphFiles
 from numcoke_jax.data.literal_values import parse_values
 from numcoke_jax.data.text_files import (
@@ -178,7 +178,7 @@ def _skip_headers(
             f"{name}.txt:{line}: looks like a header, kept as a fact; remove the line if it is one"
         )
     report.source_notes += [
-        f"{name}.txt: no name of its first row ({', '.join(map(printable, row))}) is used elsewhere; remove "
+        f"{name}.txt: no name of its first row ({', '.join(map(shown_name, row))}) is used elsewhere; remove "
         "the row if it is a header"
         for name, row in found.lonely.items()
     ]
@@ -237,7 +237,7 @@ def _list_bad_values(file: TextFile, texts: pa.ChunkedArray, bad: dict[int, str]
     """The lines whose value is not a number, as "file:line:value: why"."""
     shown = sorted(bad)[:LISTED_LINES]
     lines = line_numbers(file, shown)
-    values = {row: printable(texts[row].as_py()) or repr("") for row in shown}
+    values = {row: shown_name(texts[row].as_py()) or repr("") for row in shown}
     listed = [f"{file.name}:{lines[row]}:{values[row]}: {bad[row]}" for row in shown]
     return list_some(listed, len(bad), "bad values")
 

@@ -356,12 +356,15 @@ def find_padded(names: pa.Array) -> tuple[str, ...]:
 
 def _counted_names(names: Sequence[str], one: str, many: str) -> str:
     """The count with its noun and first names: 3 entities (a, b, ...)."""
-    shown = "; ".join(printable(name) for name in names[:SHOWN_NAMES])
+    shown = "; ".join(shown_name(name) for name in names[:SHOWN_NAMES])
     more = "; ..." if len(names) > SHOWN_NAMES else ""
     return f"{plural_of(len(names), one, many)} ({shown}{more})"
 
 
-def printable(name: str) -> str:
-    """`name` for a message: escaped where something in it would not show, cut where it is long."""
+def shown_name(name: str) -> str:
+    """`name` for a message: escaped whole where something in it would not show, cut where it is long.
+
+    Outer white space counts as not shown; `config_checks.printable` escapes the odd characters alone.
+    """
     shown = name if name.isprintable() and name == name.strip() else ascii(name)
     return shown if len(shown) <= SHOWN_CHARACTERS else shown[: SHOWN_CHARACTERS - 3] + "..."

@@ -23,7 +23,7 @@ from numcoke_jax.config_checks import home_path
 from numcoke_jax.data.comparisons import split_counts, split_triples, stream
 from numcoke_jax.data.encode import encode_graph
 from numcoke_jax.data.folder import write_folder
-from numcoke_jax.data.graph_checks import GraphReport, fact_keys, plural, printable
+from numcoke_jax.data.graph_checks import GraphReport, fact_keys, plural, shown_name
 from numcoke_jax.data.rdf_statements import FORMATS, RdfContent, read_rdf
 from numcoke_jax.errors import UserError
 from numcoke_jax.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph
@@ -73,7 +73,7 @@ def shorten_iris(iris: Sequence[str], how: str, prefixes: Mapping[str, str], wha
         name, first, second = min(collisions)
         raise UserError(
             f"--shorten={how}: {plural(len(collisions), 'name')} of {what} would stand for several IRIs, "
-            f"such as {printable(name)} for <{first}> and <{second}>; shorten otherwise, or --shorten=none"
+            f"such as {shown_name(name)} for <{first}> and <{second}>; shorten otherwise, or --shorten=none"
         )
     return names
 
