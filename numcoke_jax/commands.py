@@ -11,8 +11,9 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
-from numcoke_jax.config_checks import printable, shown_path
+from numcoke_jax.config_checks import SPLIT_TOLERANCE, printable, shown_path
 from numcoke_jax.errors import UserError
+from numcoke_jax.graph import SPLITS
 
 NOBODY_READS = 141  # what a shell reports of a process that SIGPIPE ended
 LONGEST_MESSAGE = 2000  # characters of the one line on stderr
@@ -41,6 +42,19 @@ def escape_what_cannot_be_shown() -> None:
 def as_typed(text: str) -> str:
     """An argument as it was typed: in a C locale Python reads the UTF-8 that a shell sends as ASCII."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def as_shares(text: str) -> tuple[float, ...]:
+    """Shares of train, valid and test such as "0.8,0.1,0.1", as the type of an argparse option."""
+    try:
+        shares = tuple(float(share) for share in text.split(","))
+    except ValueError:
+        shares = ()
+    if len(shares) != len(SPLITS) or not all(0 <= share <= 1 for share in shares) or shares[0] == 0:
+        raise argparse.ArgumentTypeError(f"must be 3 numbers such as 0.8,0.1,0.1, got {text!r}")
+    if abs(sum(shares) - 1) > SPLIT_TOLERANCE:
+        raise argparse.ArgumentTypeError(f"must sum to 1, got {text!r}")
+    return shares
 
 
 def run_command(action: Callable[[], int], interrupted: str = "interrupted") -> int:

@@ -271,7 +271,10 @@ MISTAKES = [
         ["--table=cars", "--out=OUT", "--split=half"],
         "argument --split: must be 3 numbers such as 0.8,0.1,0.1",
     ),
-    (["--table=cars", "--out=OUT", "--split=0.5,0.5"], "split: must be 3 shares"),
+    (["--table=cars", "--out=OUT", "--split=0.5,0.5"], "argument --split: must be 3 numbers such as"),
+    (["--table=cars", "--out=OUT", "--split=0,0.5,0.5"], "argument --split: must be 3 numbers such as"),
+    (["--table=cars", "--out=OUT", "--split=0.5,0.5,nan"], "argument --split: must be 3 numbers such as"),
+    (["--table=cars", "--out=OUT", "--split=0.5,0.5,0.5"], "argument --split: must sum to 1, got '0.5"),
     (["--table=cars", "--out=OUT", "--missing-rate=2"], "missing_rate: must be in [0, 1], got 2.0"),
     (
         ["--table=cars", "--out=OUT", "--group-size=1"],

@@ -14,7 +14,7 @@ import os
 import sys
 from collections.abc import Collection, Sequence
 
-from numcoke_jax.commands import OneLineParser, as_typed, run_command
+from numcoke_jax.commands import OneLineParser, as_shares, as_typed, run_command
 from numcoke_jax.config_checks import home_path
 from numcoke_jax.data.comparisons import DIRECTIONS, GROUPS, OWN_TABLE, PROTOCOLS, ComparisonSettings
 from numcoke_jax.data.folder import write_folder
@@ -143,7 +143,7 @@ def _comparison_options(options: argparse._ArgumentGroup) -> None:
 def _random_options(options: argparse._ArgumentGroup) -> None:
     options.add_argument(
         "--split",
-        type=_shares,
+        type=as_shares,
         metavar="A,B,C",
         help=f"shares of train, valid, test {_default('split')}",
     )
@@ -154,13 +154,6 @@ def _random_options(options: argparse._ArgumentGroup) -> None:
         help=f"share of the literals left out {_default('missing_rate')}",
     )
     options.add_argument("--seed", type=int, help=f"of all draws {_default('seed')}")
-
-
-def _shares(text: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(share) for share in text.split(","))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be 3 numbers such as 0.8,0.1,0.1, got {text!r}") from None
 
 
 def read_options(arguments: Sequence[str]) -> argparse.Namespace:

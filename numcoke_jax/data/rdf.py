@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from numcoke_jax.commands import OneLineParser, run_command
+from numcoke_jax.commands import OneLineParser, as_shares, run_command
 from numcoke_jax.config_checks import home_path
 from numcoke_jax.data.comparisons import split_counts, split_triples, stream
 from numcoke_jax.data.encode import encode_graph
@@ -206,7 +206,7 @@ def parser() -> argparse.ArgumentParser:
     )
     options.add_argument(
         "--split",
-        type=_shares,
+        type=as_shares,
         default=(0.8, 0.1, 0.1),
         metavar="A,B,C",
         help="shares of train, valid, test (default: 0.8,0.1,0.1)",
@@ -226,18 +226,6 @@ def _prefix(text: str) -> tuple[str, str]:
     if not equals or not iri:
         raise argparse.ArgumentTypeError(f"must be NAME=IRI such as ex=http://example.org/, got {text!r}")
     return name, iri
-
-
-def _shares(text: str) -> tuple[float, ...]:
-    try:
-        shares = tuple(float(share) for share in text.split(","))
-    except ValueError:
-        shares = ()
-    if len(shares) != len(SPLITS) or not all(0 <= share <= 1 for share in shares) or shares[0] == 0:
-        raise argparse.ArgumentTypeError(f"must be 3 numbers such as 0.8,0.1,0.1, got {text!r}")
-    if abs(sum(shares) - 1) > 1e-6:
-        raise argparse.ArgumentTypeError(f"must sum to 1, got {text!r}")
-    return shares
 
 
 def convert(options: argparse.Namespace) -> list[str]:
