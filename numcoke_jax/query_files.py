@@ -10,8 +10,8 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -175,7 +175,7 @@ def _json_rows(frame: pd.DataFrame) -> Iterator[str]:
         yield json.dumps(dict(zip(COLUMNS, row, strict=True)), ensure_ascii=False)
 
 
-_WRITERS: dict[str, Any] = {
+_WRITERS: dict[str, Callable[[Path], AbstractContextManager[Callable[[pd.DataFrame], None]]]] = {
     ".csv": _csv_writer,
     ".json": _json_writer,
     ".jsonl": _jsonl_writer,

@@ -9,7 +9,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Any
+from types import UnionType
 
 import numpy as np
 
@@ -28,7 +28,7 @@ MAX_TRIPLES = 20_000_000  # about 1 GB of names on the way to a graph: more is a
 SAMPLE_STREAM, GROUP_STREAM, SPLIT_STREAM, MASK_STREAM = range(4)
 
 
-def is_number(value: object, kinds: Any = int | float | np.number) -> bool:
+def is_number(value: object, kinds: type | UnionType = int | float | np.number) -> bool:
     """Whether `value` is of one of `kinds` and no truth value, which Python counts as an integer."""
     return isinstance(value, kinds) and not isinstance(value, bool)
 

@@ -1,14 +1,13 @@
 """The files of a graph: in a folder, or inside a zip archive of one."""
 
 import contextlib
-import io
 import os
 import stat
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import cast
+from typing import IO
 
 from numcoke_jax.data.text_files import IGNORED_FOLDER, LISTED_LINES, TextFile
 from numcoke_jax.errors import UserError
@@ -65,15 +64,15 @@ def _is_kind(path: Path, kind: Callable[[int], bool]) -> bool:
         raise UserError(f"{path}: cannot be read ({error.strerror or error})") from error
 
 
-def _plain_opener(path: Path) -> Callable[[], AbstractContextManager[io.IOBase]]:
+def _plain_opener(path: Path) -> Callable[[], AbstractContextManager[IO[bytes]]]:
     return lambda: open(path, "rb", buffering=0)
 
 
-def _member_opener(archive: Path, member: str) -> Callable[[], AbstractContextManager[io.IOBase]]:
+def _member_opener(archive: Path, member: str) -> Callable[[], AbstractContextManager[IO[bytes]]]:
     @contextlib.contextmanager
-    def open_member() -> Iterator[io.IOBase]:
+    def open_member() -> Iterator[IO[bytes]]:
         with zipfile.ZipFile(archive) as opened, opened.open(member) as stream:
-            yield cast(zipfile.ZipExtFile, stream)
+            yield stream
 
     return open_member
 

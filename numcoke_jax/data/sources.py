@@ -7,13 +7,12 @@ user cache.  A local copy of another version than the known one is read, with a 
 import contextlib
 import dataclasses
 import hashlib
-import io
 import json
 import os
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import cast
+from typing import IO
 
 import pooch
 from vega_datasets import local_data
@@ -277,9 +276,9 @@ def _plain_file(path: Path) -> TextFile:
 
 def _archived_file(path: Path, member: str) -> TextFile:
     @contextlib.contextmanager
-    def open_member() -> Iterator[io.IOBase]:
+    def open_member() -> Iterator[IO[bytes]]:
         with zipfile.ZipFile(path) as archive, archive.open(member) as stream:
-            yield cast(zipfile.ZipExtFile, stream)
+            yield stream
 
     return TextFile(f"{path}/{member}", open_member)
 
@@ -287,7 +286,7 @@ def _archived_file(path: Path, member: str) -> TextFile:
 def _content_hash(file: TextFile) -> str:
     digest = hashlib.sha256()
     with file.open() as stream:
-        while block := cast(io.BufferedIOBase, stream).read(1 << 20):
+        while block := stream.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
 

@@ -27,7 +27,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import Any, cast
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -79,7 +79,7 @@ class TextFile:
     """
 
     name: str
-    open: Callable[[], AbstractContextManager[io.IOBase]]
+    open: Callable[[], AbstractContextManager[IO[bytes]]]
 
 
 def read_table(file: TextFile, columns: tuple[str, str, str], plain: tuple[str, ...] = ()) -> pa.Table:
@@ -146,9 +146,7 @@ def _open_text(file: TextFile) -> Iterator[io.BufferedIOBase]:
     """An open stream of `file`'s bytes, unpacked when they start like gzip or zip."""
     with contextlib.ExitStack() as opened:
         with _named_errors(file.name):
-            stream = _unpacked(
-                io.BufferedReader(cast(Any, opened.enter_context(file.open()))), file.name, opened
-            )
+            stream = _unpacked(_buffered(opened.enter_context(file.open())), file.name, opened)
             start = stream.peek(LONGEST_MAGIC)[:LONGEST_MAGIC]
         for magic, what in OTHER_KINDS.items():
             if start.startswith(magic):
@@ -156,18 +154,25 @@ def _open_text(file: TextFile) -> Iterator[io.BufferedIOBase]:
         yield stream
 
 
-def _unpacked(stream: io.BufferedReader, name: str, opened: contextlib.ExitStack) -> Any:
+def _buffered(stream: Any) -> io.BufferedReader:
+    """A reader of an IO[bytes], whose type lacks the readinto that its objects have."""
+    return io.BufferedReader(stream)
+
+
+def _unpacked(
+    stream: io.BufferedReader, name: str, opened: contextlib.ExitStack
+) -> io.BufferedReader | gzip.GzipFile:
     """A stream of what is in a gzip stream or in the one file of a zip archive; any other stream itself."""
     start = stream.peek(len(ZIP_MAGIC))
     if start.startswith(GZIP_MAGIC):
         return opened.enter_context(gzip.GzipFile(fileobj=stream))
     if start.startswith(ZIP_MAGIC):
-        archive = opened.enter_context(zipfile.ZipFile(cast(Any, stream)))
+        archive = opened.enter_context(zipfile.ZipFile(stream))
         members = [info for info in archive.infolist() if not info.is_dir()]
         members = [info for info in members if IGNORED_FOLDER not in info.filename.split("/")]
         if len(members) != 1:
             raise DataError([f"{name}: is a zip archive of {len(members)} files, must be of 1; unpack it"])
-        return opened.enter_context(archive.open(members[0]))
+        return _buffered(opened.enter_context(archive.open(members[0])))
     return stream
 
 
