@@ -278,10 +278,10 @@ MISTAKES = [
     (["--table=cars", "--out=OUT", "--missing-rate=2"], "missing_rate: must be in [0, 1], got 2.0"),
     (
         ["--table=cars", "--out=OUT", "--group-size=1"],
-        "group_size: one entity has nobody to be compared with",
+        "group_size: one entity has no other to be compared with",
     ),
-    (["--table=TABLE", "--name=Name", "--dir=.", "--out=OUT"], "--dir: is searched for known tables only"),
-    (["--table=credit", "--dir=/no/such", "--out=OUT"], "data.dir: '/no/such' is no folder"),
+    (["--table=TABLE", "--name=Name", "--dir=.", "--out=OUT"], "--dir: only known tables are looked for"),
+    (["--table=credit", "--dir=/no/such", "--out=OUT"], "data.dir: '/no/such' is not a folder"),
 ]
 
 
@@ -378,7 +378,7 @@ def test_a_table_that_is_too_large_to_compare_whole_is_told_what_fits(tmp_path, 
 
 def test_notices_are_returned(tmp_path):
     notices = build(read_options(["--table=cars", f"--out={tmp_path / 'g'}", "--seed=5"]))
-    assert notices[0].endswith("5 negatives a pair, seed 5")
+    assert notices[0].endswith("5 negatives per pair, seed 5")
     assert len(packaged_cars().columns["Name"]) == 406
 
 

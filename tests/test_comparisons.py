@@ -343,7 +343,7 @@ def test_known_draw():
         ("groups", "each", "groups: must be one of relation, common, got 'each'"),
         ("neighbours", 0, "neighbours: must be at least 1, got 0"),
         ("group_size", -1, "group_size: must be at least 0, got -1"),
-        ("group_size", 1, "group_size: one entity has nobody to be compared with"),
+        ("group_size", 1, "group_size: one entity has no other to be compared with"),
         ("entities", -5, "entities: must be at least 0, got -5"),
         ("negatives_per_pair", -1, "negatives_per_pair: must be at least 0, got -1"),
         ("seed", -1, "seed: must be at least 0, got -1"),
@@ -384,7 +384,7 @@ def test_describe_has_every_setting():
     ).describe()
     assert text == (
         "protocol nearest (7 neighbours), direction <, groups relation of all, split 0.1/0.1/0.8, "
-        "missing rate 0.2, 5 negatives a pair, seed 9"
+        "missing rate 0.2, 5 negatives per pair, seed 9"
     )
     text = ComparisonSettings(entities=3000).describe()
     assert text.startswith("protocol complete, at most 3,000 entities, direction >, groups relation of 60,")

@@ -130,7 +130,7 @@ def test_forms_of_one_file(train: str | bytes, tmp_path: Path, capsys: pytest.Ca
         (b"<a> <r> <b> .\n", "separated by spaces; separate them by single tabs"),
         (
             b"2\n0 1 0\n1 0 0\n",
-            "a line that counts the others is not read; remove it; the fields seem to be se",
+            "a line with the number of lines is not read; remove it; the fields seem to be se",
         ),
         (
             b"# facts\na\tr\tb\n",
@@ -186,7 +186,7 @@ def test_a_header_that_joined_files_repeat_is_skipped_and_counted(tmp_path: Path
     once = "h\tr\tt\n" + TRAIN
     _, report = read_folder(make_folder(tmp_path / "graph", {"train.txt": (once * 3).encode()}))
     assert "header row skipped in train.txt" in report.source_notes
-    assert "train.txt: 2 rows further down skipped, being the header again" in report.source_notes
+    assert "train.txt: 2 rows further down skipped: the header again" in report.source_notes
 
 
 def test_names_that_one_split_quotes_and_another_does_not_are_told(tmp_path: Path) -> None:
@@ -329,4 +329,4 @@ def test_a_line_without_end_stops_the_reader(
     monkeypatch.setattr("numcoke_jax.data.text_files.BLOCK_BYTES", 1 << 10)
     monkeypatch.setattr("numcoke_jax.data.text_files.LONGEST_LINE_BYTES", 1 << 12)
     line = refusal(make_folder(tmp_path / "graph", {"train.txt": b"x" * (1 << 14)}), capsys)
-    assert "train.txt: has a line of over 4,096 bytes: it is no text file" in line
+    assert "train.txt: has a line of over 4,096 bytes: it is not a text file" in line

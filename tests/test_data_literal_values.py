@@ -80,7 +80,7 @@ def test_numbers(text: str, value: float) -> None:
         (f'"1960-01-01T00:00:00Z"^^<{XSD}dateTime>', "type dateTime is not numeric"),
         (f'"1960-01-01"^^<{XSD}date>', "type date is not numeric"),
         (f'"true"^^<{XSD}boolean>', "type boolean is not numeric"),
-        (f'"1.5"^^<{XSD}integer>', "no integer"),
+        (f'"1.5"^^<{XSD}integer>', "not of type integer"),
         ('"5"^^<http://dbpedia.org/datatype/kilogram>', "not a number"),
         ('"12"@en', "not a number"),
         ("12 kg", "a number with a unit"),

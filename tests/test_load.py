@@ -79,7 +79,7 @@ def test_cars_by_default():
         "built from table cars (231 of 403 entities, 322 of 1,610 values masked, "
         "relations Acceleration_comp, Displacement_comp, Horsepower_comp, Miles_per_Gallon_comp, "
         "Weight_in_lbs_comp): protocol complete, direction >, "
-        "groups relation of 60, split 0.1/0.1/0.8, missing rate 0.2, 5 negatives a pair, seed 0",
+        "groups relation of 60, split 0.1/0.1/0.8, missing rate 0.2, 5 negatives per pair, seed 0",
         "cars: 3 rows left out that repeat a name",
     ]
     facts = sum(len(graph.split(name)) for name in ("train", "valid", "test"))

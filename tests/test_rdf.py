@@ -129,8 +129,8 @@ INTEGER_LIKE = ("integer", "int", "long", "short", "byte", "nonNegativeInteger",
         (".5", "decimal", 0.5),
         ("-0.0", "double", 0.0),
         ("1E-3", "float", 0.001),
-        ("1.0", "integer", "xsd:integer (no integer)"),
-        ("twelve", "integer", "xsd:integer (no integer)"),
+        ("1.0", "integer", "xsd:integer (not of type integer)"),
+        ("twelve", "integer", "xsd:integer (not of type integer)"),
         ("", "decimal", "xsd:decimal (empty)"),
         ("NaN", "double", "xsd:double (not finite)"),
         ("-INF", "float", "xsd:float (not finite)"),
@@ -182,7 +182,7 @@ def test_more_values_than_are_parsed_at_once(tmp_path, monkeypatch):
     content = read_rdf(write(tmp_path, "x.nt", "".join(lines)))
     expected = [(f"{EX}e{i}", f"{EX}p{i % 2}", float(i)) for i in range(8) if i % 5]
     assert literals_of(content) == expected
-    assert content.left_out == {"xsd:int (no int)": 2}
+    assert content.left_out == {"xsd:int (not of type int)": 2}
 
 
 # Faults
@@ -194,7 +194,7 @@ def test_more_values_than_are_parsed_at_once(tmp_path, monkeypatch):
     [
         ("x.nt", statement("a", "r", f"<{EX}b>") + "<a> oops .\n", "x.nt:2: .*predicate of a triple must be"),
         ("x.nt", statement("a", "r", f"<{EX}b>") + f"<{EX}a> <{EX}r", "x.nt:2: .*Unexpected end of file"),
-        ("x.ttl", "\nex:a ex:b ex:c .\n", "x.ttl:2: .*The prefix ex: has not been declared; mend the line"),
+        ("x.ttl", "\nex:a ex:b ex:c .\n", "x.ttl:2: .*The prefix ex: has not been declared; fix the line"),
         ("x.csv", "", r"x.csv: an RDF file's name ends in .nt, .ntriples, .ttl, .turtle, also with .gz"),
     ],
 )

@@ -258,7 +258,7 @@ def test_a_damaged_archive_of_fb15k_237_is_named(places, downloaded, content):
     else:
         path.write_bytes(content)
         problem = r"cannot be read \(File is not a zip file\)"
-    with pytest.raises(UserError, match=f"^{path}: {problem}; delete it and it is downloaded anew"):
+    with pytest.raises(UserError, match=f"^{path}: {problem}; delete it to have it downloaded again"):
         find_fb15k_237()
 
 
@@ -283,11 +283,11 @@ def test_the_known_hash_of_the_released_credit_table(shared_dir):
 def test_a_wrong_folder_is_named_before_another_is_searched(places):
     (places["cache"] / "credit.csv").touch()
     with pytest.raises(
-        UserError, match=r"data.dir: '/no/such/folder' is no folder; give the folder of credit.csv"
+        UserError, match=r"data.dir: '/no/such/folder' is not a folder; give the folder of credit.csv"
     ):
         find_table(CREDIT, "/no/such/folder")
     with pytest.raises(
-        UserError, match=r"data.dir: '/no/such/folder' is no folder; give the folder of FB15K-237.2.zip"
+        UserError, match=r"data.dir: '/no/such/folder' is not a folder; give the folder of FB15K-237.2.zip"
     ):
         find_fb15k_237("/no/such/folder")
 

@@ -158,7 +158,7 @@ def test_xlsx(tmp_path):
     assert table.columns["Name"] == ["nan", "NA"]
     assert column_numbers(table.columns["Weight (lbs)"])[1].tolist() == [True, False]
     assert column_numbers(table.columns["2020"])[1].tolist() == [True, False]
-    with pytest.raises(UserError, match="bad.xlsx: is no readable xlsx file"):
+    with pytest.raises(UserError, match="bad.xlsx: is not a readable xlsx file"):
         read_table(write(tmp_path, "bad.xlsx", b"nothing"))
 
 
@@ -186,7 +186,7 @@ def test_xlsx(tmp_path):
             "t.csv.gz: damaged archive .*; fetch it again",
         ),
         ("t.zip", "a,b\n1,2\n", "t.zip: damaged archive"),
-        ("t.parquet", "a,b\n1,2\n", "t.parquet: is no parquet file"),
+        ("t.parquet", "a,b\n1,2\n", "t.parquet: is not a parquet file"),
     ],
 )
 def test_malformed_files(tmp_path, name, content, message):
@@ -264,7 +264,7 @@ def test_a_damaged_xlsx_is_one_line(tmp_path):
         for name in parts.namelist():
             content = parts.read(name)
             cut.writestr(name, content[:190] if name == "xl/workbook.xml" else content)
-    with pytest.raises(UserError, match="cut.xlsx: is no readable xlsx file"):
+    with pytest.raises(UserError, match="cut.xlsx: is not a readable xlsx file"):
         read_table(tmp_path / "cut.xlsx")
     for place in range(200, len(good) - 200, 97):
         damaged = bytearray(good)

@@ -3,8 +3,8 @@
     python -m numcoke_jax.data.build --table=cars.csv --name=Name --relations=Weight,Power --out=DIR
 
 The folder holds train.txt, valid.txt, test.txt, neg.txt and literals/numerical_literals.txt, and trains
-with `--config.data.path=DIR`.  The same table, options and seed write the same bytes.  A table that the
-package knows is compared as the benchmark does unless told otherwise, any other whole: `OWN_TABLE`.
+with `--config.data.path=DIR`.  The same table, options and seed write the same bytes.  Unless told
+otherwise, a table that the package knows is compared as the benchmark does, any other by `OWN_TABLE`.
 """
 
 import argparse
@@ -38,8 +38,8 @@ SHOWN_COLUMNS = 8  # in the notice of columns without a number
 EPILOG = """\
 A fact (h, "Weight_comp", t) says that h's Weight is above t's; equal or missing values make no fact.
 neg.txt holds, for each (h, r), the nearest t with (t, r, h) among the training facts.
-Defaults for a known table are those of the benchmark; of your own table all entities are compared, no
-value is masked and most facts are for training.
+The defaults for known tables are those of the benchmark. By default, all entities of your own table are
+compared, no value is masked and most facts are for training.
 Exit code 0 when the folder was written, 2 with one line on stderr otherwise.
 
 examples:
@@ -66,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _default(setting: str) -> str:
-    """The default of a setting for `--help`, or both where it is another one for a user's own table."""
+    """The default of a setting for `--help`; both if it differs for a user's own table."""
     known, own = (getattr(settings, setting) for settings in (KNOWN_TABLE, OWN_TABLE))
     known, own = (",".join(map(str, value)) if isinstance(value, tuple) else value for value in (known, own))
     return f"(default: {known})" if known == own else f"(default: {known} for known tables, else {own})"
@@ -92,9 +92,9 @@ def _table_options(options: argparse._ArgumentGroup) -> None:
     options.add_argument(
         "--fields",
         metavar="COLUMN,...",
-        help="numeric columns stored as literals beside those of --relations (default: every numeric one)",
+        help="numeric columns stored as literals, besides those of --relations (default: every numeric one)",
     )
-    options.add_argument("--dir", default="", help="folder searched first for a known table's file")
+    options.add_argument("--dir", default="", help="folder in which a known table's file is looked for first")
     options.add_argument(
         "--entities", type=int, metavar="N", help=f"keep a sample; 0: all {_default('entities')}"
     )
@@ -183,10 +183,10 @@ def build(options: argparse.Namespace) -> list[str]:
 
 
 def chosen_settings(options: argparse.Namespace) -> ComparisonSettings:
-    """How to compare the table: as the options say, the rest as is usual for a known table or for others.
+    """How to compare the table: by the options, and by the defaults for known tables or for others.
 
     Raises:
-      UserError: an option has a value that it cannot have, or no effect.
+      UserError: an option has a value that is not allowed, or no effect.
     """
     given = {field.name: getattr(options, field.name) for field in dataclasses.fields(ComparisonSettings)}
     given = {name: value for name, value in given.items() if value is not None}
@@ -212,7 +212,7 @@ def chosen_table(options: argparse.Namespace) -> tuple[EntityTable, tuple[str, .
     if not os.path.exists(path) and not os.path.splitext(path)[1]:
         raise UserError(f"--table: no file and no known table {path!r}; {suggestion(path, TABLES)}")
     if options.dir:
-        raise UserError("--dir: is searched for known tables only; leave it out, or write it into --table")
+        raise UserError("--dir: only known tables are looked for there; omit it, or write it into --table")
     file = read_table(path)
     if not options.name:
         raise UserError(f"--name: give the column that names an entity; {suggestion('', file.columns)}")
@@ -259,9 +259,9 @@ def split_names(option: str, text: str, known: Collection[str]) -> tuple[str, ..
 
 
 def numeric_columns(file: TableFile, taken: Collection[str]) -> tuple[tuple[str, ...], list[str]]:
-    """The columns that hold numbers and missing cells only, and notices of those left out.
+    """The columns that hold numbers and missing cells only, and notices about those left out.
 
-    Columns in `taken` and those without a name are passed over.  A column with some numbers and some other
+    Columns in `taken` and those without a name are ignored.  A column with some numbers and some other
     cells, with nothing but numbers in another notation, or with an index that pandas saved has a notice of
     its own; columns of text, dates or truth values share one.
     """

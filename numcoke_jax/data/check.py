@@ -2,8 +2,8 @@
 
     python -m numcoke_jax.data.check DIR [--json] [--bad-values=missing]
 
-DIR is a folder or zip archive as `data/folder.py` describes it.  Prints counts a split, overlaps, literal
-coverage and range a field, and every finding.  Exit code 0: can be trained on; 1: the data have errors,
+DIR is a folder or zip archive as `data/folder.py` describes it.  Prints counts per split, overlaps, literal
+coverage and range per field, and every finding.  Exit code 0: can be trained on; 1: the data have errors,
 which are listed; 2: wrong arguments or a path that cannot be read, one line on stderr.
 """
 
@@ -28,7 +28,7 @@ from numcoke_jax.data.graph_checks import GraphReport, plural, plural_of, shown_
 from numcoke_jax.errors import UserError
 from numcoke_jax.graph import SPLITS
 
-JSON_NAMES = 100  # names listed under one key of --json; their number is given beside
+JSON_NAMES = 100  # names listed under one key of --json, next to their number
 
 
 def parser() -> argparse.ArgumentParser:
@@ -44,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
         "--bad-values",
         choices=BAD_VALUES,
         default="error",
-        help="literals that are no numbers: list them as errors, or leave them out",
+        help="literals that are not numbers: list them as errors, or leave them out",
     )
     return options
 

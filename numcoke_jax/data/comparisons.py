@@ -24,12 +24,12 @@ GROUPS = ("relation", "common")
 
 MAX_TRIPLES = 20_000_000  # about 1 GB of names on the way to a graph: more is a mistake or another tool's job
 
-# One random stream a use: changing one setting leaves the draws of the others as they are.
+# One random stream per use: changing one setting leaves the draws of the others as they are.
 SAMPLE_STREAM, GROUP_STREAM, SPLIT_STREAM, MASK_STREAM = range(4)
 
 
 def is_number(value: object, kinds: type | UnionType = int | float | np.number) -> bool:
-    """Whether `value` is of one of `kinds` and no truth value, which Python counts as an integer."""
+    """Whether `value` is of one of `kinds` and not a truth value, which Python counts as an integer."""
     return isinstance(value, kinds) and not isinstance(value, bool)
 
 
@@ -40,15 +40,15 @@ class ComparisonSettings:
     Attributes:
       protocol: "complete" compares every ordered pair of a group; "nearest" compares each head with the
         `neighbours` nearest values strictly below it (above it for direction "<") only.
-      neighbours: number of tails a head in protocol "nearest".
+      neighbours: number of tails per head in protocol "nearest".
       direction: ">": (h, r, t) holds when h's value is above t's; "<": when it is below.
-      groups: "relation": a group a relation, drawn from the entities that have its value; "common": one
-        group for all relations, where an entity without a value makes no triple for that field.
+      groups: "relation": one group per relation, drawn from the entities that have its value; "common": one
+        group for all relations; an entity without a value is in no triple of that field.
       group_size: entities in a group; 0, or more than there are, takes all.
       entities: entities of the table kept, a seeded sample; 0, or more than there are, keeps all.
       split: shares of train, valid and test.
       missing_rate: share of the literals masked.
-      negatives_per_pair: known-false tails a (head, relation).
+      negatives_per_pair: known-false tails per (head, relation).
       seed: base of every draw.
 
     The defaults are those of the benchmark, for tables that the package knows; `OWN_TABLE` has those for
@@ -85,7 +85,7 @@ class ComparisonSettings:
                 raise UserError(f"{name}: must be at least {least}, got {value}")
         if self.group_size == 1:
             raise UserError(
-                "group_size: one entity has nobody to be compared with; give 2 or more, or 0 for all"
+                "group_size: one entity has no other to be compared with; give 2 or more, or 0 for all"
             )
         if not (is_number(self.missing_rate) and 0 <= self.missing_rate <= 1):
             raise UserError(f"missing_rate: must be in [0, 1], got {self.missing_rate!r}")
@@ -105,11 +105,11 @@ class ComparisonSettings:
         return (
             f"protocol {self.protocol}{nearest}{sample}, direction {self.direction}, groups {self.groups} of "
             f"{self.group_size or 'all'}, split {split}, missing rate {self.missing_rate:g}, "
-            f"{self.negatives_per_pair} negatives a pair, seed {self.seed}"
+            f"{self.negatives_per_pair} negatives per pair, seed {self.seed}"
         )
 
 
-# A user's own table unless told otherwise: every entity, all values shown, most facts to train on.
+# Defaults for a user's own table: every entity, all values shown, most facts to train on.
 OWN_TABLE = ComparisonSettings(groups="common", group_size=0, split=(0.8, 0.1, 0.1), missing_rate=0.0)
 
 
@@ -140,7 +140,7 @@ def compare(table: EntityTable, relation_fields: Sequence[str], settings: Compar
 
     Args:
       table: entities with values.
-      relation_fields: fields that get a relation each, in any order.
+      relation_fields: fields that each get a relation, in any order.
       settings: see `ComparisonSettings`.
 
     Raises:
@@ -190,7 +190,7 @@ def compare(table: EntityTable, relation_fields: Sequence[str], settings: Compar
 
 
 def stream(seed: int, use: int, name: str = "") -> np.random.Generator:
-    """The random stream of one use, and of one field where `name` is given."""
+    """The random stream of one use, or of one field of it if `name` is given."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(use, *name.encode())))
 
 
@@ -240,7 +240,7 @@ def compared_pairs(values: np.ndarray, settings: ComparisonSettings) -> np.ndarr
 
     Args:
       values: float64 [n], each observed.
-      settings: protocol, neighbours and direction are used.  Where the nearest tails of protocol
+      settings: protocol, neighbours and direction are used.  If the nearest tails of protocol
         "nearest" have equal values, those at lower positions come first.
     """
     signed = values if settings.direction == ">" else -values
@@ -270,7 +270,7 @@ def as_fraction(share: float) -> Fraction:
 def split_counts(count: int, shares: Sequence[float]) -> tuple[int, ...]:
     """How many of `count` triples each split gets: its share rounded down; the rest goes to the largest.
 
-    Shares are read by `as_fraction`; of equal largest shares the first gets the rest.
+    Shares are read by `as_fraction`; if several are largest, the first gets the rest.
     """
     counts = [math.floor(count * as_fraction(share)) for share in shares]
     largest = max(range(len(shares)), key=lambda split: shares[split])
@@ -285,7 +285,7 @@ def split_triples(
 
     Args:
       triples: int64 [n, 3], sorted.
-      shares: one a split; see `split_counts` for the exact counts.
+      shares: one per split; see `split_counts` for the exact counts.
       generator: decides the shuffle.
     """
     counts = split_counts(len(triples), shares)
@@ -302,12 +302,12 @@ def nearest_negatives(train: np.ndarray, values: np.ndarray, per_pair: int) -> n
     Args:
       train: int64 [n, 3] training facts.
       values: float64 [N, R], the compared value of each entity and relation.
-      per_pair: how many at most; of equally near ones the lower ids come first.
+      per_pair: the largest number of them; if several are equally near, the lower ids come first.
 
     Returns:
       int64 [m, 3], sorted by (relation, head, tail).
     """
-    tails, relations, heads = train.T  # each fact turned round: its head is a false tail of its tail
+    tails, relations, heads = train.T  # each fact reversed: its head is a false tail of its tail
     with np.errstate(over="ignore"):  # values of both signs near the float64 limit: infinitely far
         distances = np.abs(values[heads, relations] - values[tails, relations])
     order = np.lexsort((tails, distances, heads, relations))

@@ -1,4 +1,4 @@
-"""Controls of an accuracy claim: the same facts with values that cannot help.
+"""Controls for a claim about accuracy: the same facts with values that cannot help.
 
 A model that reasons with numbers does worse on shuffled values than on the true ones; one that only
 profits from more parameters does not ("Numerical Literals in Link Prediction: A Critical Examination of
@@ -21,7 +21,7 @@ def controlled_values(graph: NumericGraph, control: str, *, seed: int) -> Numeri
       graph: any graph.
       control: "true" changes nothing; "shuffled" permutes each field's observed values over the entities
         that have one; "zeroed" sets the observed values to 0; "removed" makes every value missing.
-      seed: of the permutations, one stream a field.
+      seed: of the permutations, one stream per field.
 
     Raises:
       ValueError: control is not one of `CONTROLS`.

@@ -1,7 +1,7 @@
 """Files of public sources, over HTTP: resumed, checked, saved whole or not at all.
 
-What is received lies in `NAME.part` until it is complete; a connection that breaks, or a run that is
-stopped, goes on where it was.  Only files whose SHA-256 is known get their final names.
+What is received is kept in `NAME.part` until it is complete; a download resumes after its connection broke
+or its run was stopped.  Only files whose SHA-256 is known get their final names.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ FOLDER_VARIABLE = "NUMCOKE_DATA"
 CHUNK_BYTES = 1 << 13  # of a connection that breaks, at most this much is lost
 TIMEOUT_SECONDS = 30.0  # without a byte
 RETRY_SECONDS = 1.0  # before the second attempt, twice that before the third
-FRUITLESS_ATTEMPTS = 3  # attempts in a row without a new byte after which we give up
+FRUITLESS_ATTEMPTS = 3  # attempts in a row without a new byte after which the download fails
 BUSY = frozenset((429, 500, 502, 503, 504))  # answers that another attempt may change
 WHOLE_CONTENT, RANGE_NOT_SATISFIABLE = 200, 416
 LONGEST_REASON = 200
@@ -41,7 +41,7 @@ class PublicFile:
     Attributes:
       name: what it is called here.
       hashes: SHA-256 of the bytes that are known, the released ones first.
-      member: its name inside the source's zip archive, whatever the folder; "" where there is no archive.
+      member: its name inside the source's zip archive, in whichever folder; "" if there is no archive.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Source:
     Attributes:
       title: what messages call it.
       address: of a zip archive, or of the one file itself.
-      page: where a person reads about it and can get it by hand.
+      page: where people can read about it and get it by hand.
       licence: one line, printed with every download.
       files: what is kept of it.
       fixed: whether the publisher leaves the content as it is.  If not, files from a sound archive are
@@ -126,7 +126,7 @@ def _receive(source: Source, folder: Path, part: BinaryIO) -> None:
         offset = _size(part)
         try:
             return _receive_rest(source, part, offset, answers)
-        except OSError as error:  # what requests raises is one, too
+        except OSError as error:  # as are the exceptions of requests
             response: Any = getattr(error, "response", None)
             status = None
             if response is not None:
@@ -152,7 +152,7 @@ def _receive_rest(source: Source, part: BinaryIO, offset: int, answers: list[int
     def restart_unless_resumed(response: Any, **_: Any) -> None:
         answers.append(response.status_code)
         if response.status_code == WHOLE_CONTENT:
-            part.truncate(0)  # the server knows no ranges: it sends everything again
+            part.truncate(0)  # the server does not support ranges: it sends everything again
 
     headers = {"Accept-Encoding": "identity"}  # offsets count the bytes of the file, not of a packed form
     if offset:
@@ -189,7 +189,7 @@ class DownloadProgress:
 
     @property
     def total(self) -> float | None:
-        """Bytes of the whole file, as far as they are known."""
+        """Size of the whole file in bytes, if it is known."""
         return self._bar.tasks[0].total
 
     @total.setter
@@ -220,8 +220,8 @@ def _keep_files(source: Source, folder: Path, part: BinaryIO, *, again: bool) ->
       Whether the files are there; False only with `again`.
 
     Raises:
-      UserError: not with `again`: the archive is damaged or lacks a file, or a hash is not known (the file
-        is kept as `NAME.unknown-version`).
+      UserError: only without `again`: the archive is damaged or lacks a file, or a hash is not known (the
+        file is kept as `NAME.unknown-version`).
     """
     unpacked = {file: folder / f"{file.name}.unpacked" for file in source.files}
     is_archive = zipfile.is_zipfile(part)
@@ -270,7 +270,7 @@ def _unpack(part: BinaryIO, member: str, path: Path) -> None:
                 if PurePosixPath(name).name == member and not name.startswith("__MACOSX/")
             ]
             if len(found) != 1:
-                raise KeyError(f"{member} is in it {len(found)} times")
+                raise KeyError(f"it holds {member} {len(found)} times")
             with archive.open(found[0]) as stored:
                 shutil.copyfileobj(stored, out)
 

@@ -30,7 +30,7 @@ class _Coded:
 def encode_graph(
     splits: dict[str, pa.Table], negatives: pa.Table | None, literals: pa.Table | None
 ) -> tuple[NumericGraph, GraphReport]:
-    """The graph of some tables of names.
+    """The graph that tables of names describe.
 
     Args:
       splits: "train", "valid" and "test" -> table with columns head, relation, tail, each string or
@@ -105,7 +105,7 @@ def _sorted_names(columns: list[_Coded]) -> pa.Array:
 
 
 def _look_up(column: _Coded, names: pa.Array) -> np.ndarray:
-    """int32 [rows] index in `names` of each row's name, -1 where it is not there."""
+    """int32 [rows] index in `names` of each row's name, -1 if it is not among them."""
     ids = pc.index_in(column.names, value_set=names).fill_null(-1).to_numpy(zero_copy_only=False)
     return ids.astype(np.int32, copy=False)[column.codes]
 
@@ -151,7 +151,7 @@ def _unique_facts(
     num_relations: int,
     report: GraphReport,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], np.ndarray, np.ndarray]:
-    """(facts a split, their keys a split, negatives, their keys), each unique, in the order of the keys."""
+    """(facts per split, their keys per split, negatives, their keys), each unique and in order of keys."""
     arrays = [rows[split] for split in SPLITS] + [negative_rows]
     row_keys = fact_keys(arrays, num_entities, num_relations)
     facts, keys = {}, {}

@@ -1,4 +1,4 @@
-"""FB15k-237 with the numbers of the mmkb project: the splits as released, literals of their entities.
+"""FB15k-237 with the numbers of the mmkb project: the splits as released, and literals of their entities.
 
 The 237 relations and 116 numeric fields are those of the public evaluations with numbers.  One of the
 fields, `tv.tv_series_season.to`, has values only for entities of FB15k that FB15k-237 lacks; it stays, as
@@ -22,7 +22,7 @@ def load_fb15k_237(directory: str = "") -> tuple[NumericGraph, list[str]]:
     """The graph, and what its user should know about it.
 
     Args:
-      directory: the folder to search first for its files (config.data.dir); "" for none.
+      directory: the folder in which its files are looked for first (config.data.dir); "" for none.
 
     Raises:
       UserError: a file is neither found nor can be downloaded, or is malformed.
@@ -46,7 +46,7 @@ def read_numbers(file: TextFile) -> pa.Table:
     """Columns entity, field (strings) and value (float64) of the numeric triples.
 
     Raises:
-      UserError: a line has other than three fields, or a value is no number.
+      UserError: a line does not have three fields, or a value is not a number.
     """
     table = read_table(file, LITERAL_COLUMNS, plain=("value",))
     parsed = parse_values(table["value"])

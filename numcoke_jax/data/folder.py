@@ -42,7 +42,7 @@ UNREADABLE_STARTS = (
     "\ufeff",
     "PK\x03\x04",
     "BZh91AY&SY",
-)  # as first name of a file, taken for what it is not
+)  # a file whose first name starts so would be taken for another kind of file
 ROWS_WRITTEN_AT_ONCE = 1_000_000
 
 
@@ -51,10 +51,10 @@ def read_folder(path: str | os.PathLike, *, bad_values: str = "error") -> tuple[
 
     Args:
       path: the folder.
-      bad_values: "error", or "missing": literals that are no numbers are left out with a warning.
+      bad_values: "error", or "missing": literals that are not numbers are left out with a warning.
 
     Raises:
-      UserError: `path` is no such folder.
+      UserError: `path` is not such a folder.
       DataError: its content is wrong; the message lists every fault of every file.
     """
     graph, report = inspect_folder(path, bad_values=bad_values)
@@ -68,7 +68,7 @@ def inspect_folder(
 ) -> tuple[NumericGraph | None, GraphReport]:
     """Like `read_folder`, with the faults of the content in `report.errors` instead of an exception.
 
-    The graph then lacks the literals that are no numbers; it is None when a fact file is faulty.
+    The graph then lacks the literals that are not numbers; it is None when a fact file is faulty.
     """
     if bad_values not in BAD_VALUES:
         raise ValueError(f"bad_values must be one of {BAD_VALUES}, got {bad_values!r}")
@@ -94,7 +94,7 @@ def inspect_folder(
 def write_folder(graph: NumericGraph, path: str | os.PathLike) -> None:
     """Writes `graph` in text layout so that `read_folder` gives the same names, facts and values.
 
-    Files are written under a temporary name beside `path` and renamed at the end: the folder is there
+    Files are written under a temporary name beside `path` and renamed at the end: the folder appears
     whole or not at all.  Floats are written with the fewest digits that read back to the same float64.
 
     Raises:
@@ -111,7 +111,7 @@ def write_folder(graph: NumericGraph, path: str | os.PathLike) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         try:
-            made = scratch / "made"  # with the permissions that the user wants, which `mkdtemp` does not ask
+            made = scratch / "made"  # with the permissions of the user's umask, which `mkdtemp` ignores
             made.mkdir()
             _write_facts(graph, made, entities, relations)
             if fields:
@@ -129,7 +129,7 @@ def write_folder(graph: NumericGraph, path: str | os.PathLike) -> None:
 
 
 def _read_facts(stored: GraphFiles, report: GraphReport) -> dict[str, pa.Table]:
-    """The tables of train, valid, test and neg whose file is there and good."""
+    """The tables of train, valid, test and neg whose file exists and is good."""
     files = {name: stored.find(f"{name}.txt") for name in (*SPLITS, "neg")}
     missing = [f"{split}.txt" for split in SPLITS if files[split] is None]
     if missing:
@@ -167,7 +167,7 @@ def _skip_headers(
         names = ", ".join(f"{name}.txt" for name in found.skipped)
         report.source_notes.append(f"header row skipped in {names}")
     report.source_notes += [
-        f"{name}.txt: {plural(repeats, 'row')} further down skipped, being the header again"
+        f"{name}.txt: {plural(repeats, 'row')} further down skipped: the header again"
         for name, repeats in found.skipped.items()
         if repeats
     ]
@@ -256,7 +256,7 @@ def _storable_names(names: tuple[str, ...], what: str) -> pa.Array:
 
 
 def _write_facts(graph: NumericGraph, folder: Path, entities: pa.Array, relations: pa.Array) -> None:
-    """Fact files.  A first row that would read as a header is written twice, which shows that it is none."""
+    """Fact files.  A first row that would read as a header is written twice, which marks it as a fact."""
     files = {split: graph.split(split) for split in SPLITS}
     if len(graph.negatives):
         files["neg"] = graph.negatives
@@ -290,4 +290,4 @@ def _write_rows(path: Path, *columns: tuple[pa.Array, np.ndarray]) -> None:
             )
             stream.write("".join(lines.to_pylist()).encode())
         stream.flush()
-        os.fsync(stream.fileno())  # before the folder gets its name, or a power cut could leave it hollow
+        os.fsync(stream.fileno())  # before the folder gets its name, for the case of a power cut

@@ -1,4 +1,4 @@
-"""What is worth knowing about a loaded graph: counts, and findings that deserve a line of warning.
+"""What is worth knowing about a loaded graph: counts, and findings that deserve a warning.
 
 Policies, in one place:
 
@@ -36,20 +36,20 @@ class FieldSummary:
 
 @dataclasses.dataclass
 class GraphReport:
-    """Counts and findings of loading a graph; every count is of distinct things unless it says rows.
+    """Counts and findings of loading a graph; counts are of distinct things unless they are called rows.
 
     Attributes:
-      rows, repeated: rows of a split, and how many of them repeat an earlier one.
-      facts, self_loops: distinct facts of a split, and how many of them link an entity to itself.
+      rows, repeated: rows per split, and how many of them repeat an earlier one.
+      facts, self_loops: distinct facts per split, and how many of them link an entity to itself.
       overlaps: (split, later split) -> facts in both.
       inverse_pairs: unordered pairs (h, r, t), (t, r, h), h != t, that are both facts of some split.
       unseen_entities, unseen_relations: names in valid or test that training lacks, sorted.
-      unseen_facts: facts of valid and test that hold such a name, a split.
+      unseen_facts: facts with an unseen name in valid and in test, per split.
       negative_rows, ..._repeated, ..._training_facts, ..._unknown (rows with an unknown name),
         ..._contradicting (split -> kept negatives that are facts of it), negatives (kept).
       literal_rows, ..._unknown (rows of entities without facts), ..._repeated (exact repeats),
         ..._conflicting (cells with several values), ..._converted (how -> rows), ..._rounded, ..._bad
-        (no numbers, left out on request).
+        (not numbers, left out on request).
       unknown_literal_entities, entities_without_literals, unknown_negative_names: names, sorted.
       dropped_fields: fields whose every value belongs to an unknown entity.
       look_alikes: groups of names that look alike; padded_names: names with outer white space;
@@ -265,7 +265,7 @@ def check_facts(
 def fact_keys(arrays: list[np.ndarray], num_entities: int, num_relations: int) -> list[np.ndarray]:
     """int64 keys of int32 [n, 3] triples that order like (relation, head, tail), comparable across arrays.
 
-    The three ids are packed into one number where it fits into 63 bits; in larger graphs a key is the
+    The three ids are packed into one number if it fits into 63 bits; in larger graphs a key is the
     rank of its triple among all triples given.
     """
     if num_relations * num_entities**2 < 2**63:
@@ -362,9 +362,9 @@ def _counted_names(names: Sequence[str], one: str, many: str) -> str:
 
 
 def shown_name(name: str) -> str:
-    """`name` for a message: escaped whole where something in it would not show, cut where it is long.
+    """`name` for a message: escaped whole if something in it would not show, cut if it is long.
 
-    Outer white space counts as not shown; `config_checks.printable` escapes the odd characters alone.
+    Outer white space does not show; `config_checks.printable` escapes the odd characters alone.
     """
     shown = name if name.isprintable() and name == name.strip() else ascii(name)
     return shown if len(shown) <= SHOWN_CHARACTERS else shown[: SHOWN_CHARACTERS - 3] + "..."

@@ -26,8 +26,7 @@ class GraphFiles:
       notes: remarks of `find`, for the user.
 
     Raises:
-      UserError: `path` is neither, cannot be read, or holds none (or, for an archive, several) of the
-        graphs looked for.
+      UserError: `path` is neither, cannot be read, or holds no graph (or, in an archive, several).
     """
 
     def __init__(self, path: Path):
@@ -55,7 +54,7 @@ class GraphFiles:
 
 
 def _is_kind(path: Path, kind: Callable[[int], bool]) -> bool:
-    """Whether there is a file of a kind at `path`; False also where the path cannot be one."""
+    """Whether there is a file of a kind at `path`; False also if no file can have that path."""
     try:
         return kind(path.stat().st_mode)
     except (FileNotFoundError, NotADirectoryError, ValueError):  # the last: a NUL character
@@ -99,7 +98,7 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _names_in_archive(path: Path) -> dict[str, str]:
-    """Name inside the graph's folder -> member of the archive; slashes as everywhere but in Windows."""
+    """Name inside the graph's folder -> member of the archive; with slashes even if Windows wrote it."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = [

@@ -4,16 +4,16 @@ A first row is a header when both hold:
 
 1. it looks like one: its three cells are column words (`head relation tail`, `subject predicate object`,
    `h r t`, `headLabel relationLabel tailLabel`, `:START_ID :TYPE :END_ID` and the like, in any case, quoted
-   or after a `#`), or it is word for word the first row of train, valid and test alike;
+   or after a `#`), or train, valid and test all start with this same row;
 2. it cannot be a real fact: no other row uses its relation, and its head and tail do not both occur in
    other rows.  First rows that look like headers do not count as other rows.
 
 Rows further down that repeat it word for word are headers too, since joining files leaves them there,
-unless the second row does: that is how `folder.write_folder` marks a real fact.  A header that names the
-columns in another order (head, tail, relation) is an error, not a notice.
+unless the second row repeats it: that is how `folder.write_folder` marks a real fact.  A header that names
+the columns in another order (head, tail, relation) is an error, not a notice.
 
-What may be a header but need not be stays a fact, with a notice: column words in another row, and a first
-row none of whose names is used elsewhere.
+What may or may not be a header stays a fact, with a notice: column words in another row, and a first row
+none of whose names is used elsewhere.
 
 In a literal file the first row is a header when its third cell is a word for "value", or when its
 first two cells are column words, and the third is not a number.
@@ -31,7 +31,7 @@ from numcoke_jax.data.text_files import in_one_chunk
 from numcoke_jax.graph import SPLITS
 
 Row = tuple[str, str, str]
-MOST_HEADERS = 3  # rows of a relation that is called like a column before it is surely a relation
+MOST_HEADERS = 3  # a relation that is called like a column and has more rows is certainly a relation
 
 
 def _words(text: str) -> frozenset[str]:
@@ -61,7 +61,7 @@ VALUE_WORDS = _words(
     "value val v literal number numeric numeric_value numerical_value num object obj o tail t amount "
     "quantity literal_value attribute_value"
 )
-QUALIFIERS = _words("id name label uri iri entity node type key qid mid 1 2")  # "subject id" is a subject
+QUALIFIERS = _words("id name label uri iri entity node type key qid mid 1 2")  # "subject id" means subject
 
 
 @dataclasses.dataclass
@@ -133,7 +133,7 @@ def _after_header(table: pa.Table) -> pa.Table:
 
 
 def _header_inside(table: pa.Table) -> int | None:
-    """The index of the first row but the first that looks like a header and whose relation is rare."""
+    """The index of the earliest row after the first that looks like a header and whose relation is rare."""
     relations = in_one_chunk(table["relation"])
     letters = pc.replace_substring_regex(pc.utf8_lower(relations.dictionary), "[^a-z0-9]", "")
     words = pc.is_in(letters, value_set=pa.array(sorted({word.replace("_", "") for word in RELATION_WORDS})))
@@ -146,7 +146,7 @@ def _header_inside(table: pa.Table) -> int | None:
 
 
 def _is_lonely(row: Row, others: dict[str, pa.Table]) -> bool:
-    """Whether no row of the other tables, of which there is one, holds a name of `row`."""
+    """Whether there are other tables with rows and none of them holds a name of `row`."""
     tables = [table for table in others.values() if table.num_rows]
     head, relation, tail = row
     return bool(tables) and not any(
@@ -172,14 +172,14 @@ def _is_misordered(row: Row) -> bool:
 
 
 def looks_like_literals_header(row: Row) -> bool:
-    """Whether the three cells are words for entity, field and value; the value is known to be no number."""
+    """Whether the three cells are words for entity, field and value; the value is not a number."""
     entity, field, value = map(_column_words, row)
     named = bool(entity & ENTITY_WORDS), bool(field & FIELD_WORDS)
     return all(named) or (bool(value & VALUE_WORDS) and any(named))
 
 
 def _column_words(cell: str) -> frozenset[str]:
-    """What a cell says as a name of a column, in lower case with underscores, also without qualifiers."""
+    """The name of a column that a cell holds, in lower case with underscores, also without qualifiers."""
     stripped = cell.strip().lstrip("#").strip().strip("\"'<>?:").strip()
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", stripped).casefold()  # subjectLabel
     words = re.findall(r"\w+", apart.replace("_", " ").replace("-", " "))

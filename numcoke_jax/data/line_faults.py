@@ -11,7 +11,7 @@ def line_problem(line: bytes, columns: tuple[str, str, str], plain: Collection[s
     Args:
       line: without its end.
       columns: names of the three columns.
-      plain: those of them that may be blank here, because their reader judges their content.
+      plain: those of them that may be blank here, because their reader checks their content.
     """
     try:
         text = line.decode()
@@ -32,13 +32,13 @@ def line_problem(line: bytes, columns: tuple[str, str, str], plain: Collection[s
 
 
 def _remedy(text: str, fields: list[str], columns: tuple[str, str, str]) -> str:
-    """What to do about a line that has not three fields."""
+    """What to do about a line that does not have three fields."""
     filled = [field for field in fields if field.strip()]
     if len(fields) == 1:
         if text.lstrip().startswith("#"):
             return "comments are not read; remove them"
         if text.strip().isdecimal():
-            return "a line that counts the others is not read; remove it"
+            return "a line with the number of lines is not read; remove it"
         if max(map(text.count, SEPARATORS)) >= 2:
             return "the fields seem to be separated by another character; separate them by single tabs"
         if len(text.split()) >= 3:

@@ -9,10 +9,11 @@ What counts as a number, after outer white space is removed:
 * decimal digits of any script, the minus sign U+2212, the Arabic decimal point U+066B and the full-width
   signs and point: they stand for ASCII characters one to one, so the conversion is exact.
 
-Everything else is refused and listed, because no reading of it is sure: words and empty cells, NaN and
+Everything else is refused and listed, because its meaning is not certain: words and empty cells, NaN and
 infinities, numbers beyond float64 (1e400) or so small that they would become 0 (1e-400), dates and times
 (a fractional year would mix with plain years), units, percent and currency signs, thousands separators
-and decimal commas (`1,234` is two numbers in two countries), underscores, hexadecimal numbers, fractions.
+and decimal commas (`1,234` means different numbers in different countries), underscores, hexadecimal
+numbers, fractions.
 
 Several different values of one (entity, field) become their median, which does not depend on the order
 of the rows; exact repeats of a value count once.  -0.0 is stored as 0.0.
@@ -53,7 +54,7 @@ THOUSANDS, DECIMAL_COMMA, UNIT = (
     "a decimal comma",
     "a number with a unit",
 )
-NEARLY_NUMBERS = frozenset((THOUSANDS, DECIMAL_COMMA, UNIT))  # why a text that was meant as a number is none
+NEARLY_NUMBERS = frozenset((THOUSANDS, DECIMAL_COMMA, UNIT))  # why a text meant as a number is not one
 EXACT_INTEGERS = 2.0**53  # every integer up to here is a float64
 
 
@@ -65,7 +66,7 @@ class ParsedValues:
       values: float64 [rows]; 0 in rows listed in `bad`.
       bad: row index -> why its text is not a number.
       converted: what was rewritten before it was a plain number ("typed RDF literals", ...) -> rows.
-      rounded: rows whose integer is beyond 2^53 and not a float64, so that it was rounded.
+      rounded: number of rows whose integer is beyond 2^53 and not a float64, so that it was rounded.
     """
 
     values: np.ndarray
@@ -101,7 +102,7 @@ def parse_values(texts: pa.ChunkedArray) -> ParsedValues:
 
 
 def is_rounded(text: str, value: float) -> bool:
-    """Whether `text` is an integer that float64 lacks, so that its number `value` is the nearest one."""
+    """Whether `text` is an integer that float64 cannot hold, so that `value` is the nearest one."""
     digits = text.strip().lstrip("+-").lstrip("0")
     return abs(value) >= EXACT_INTEGERS and digits.isdecimal() and int(abs(value)) != int(digits)
 
@@ -125,7 +126,7 @@ def parse_number(text: str) -> tuple[float | None, str]:
         if not known or datatype not in INTEGER_TYPES | REAL_TYPES:
             return None, f"type {datatype} is not numeric"
         if datatype in INTEGER_TYPES and not INTEGER.match(number):
-            return None, f"no {datatype}"
+            return None, f"not of type {datatype}"
     if not re.match(PLAIN_NUMBER, number):
         return None, _why_not_a_number(number)
     value = float(number)
@@ -161,7 +162,7 @@ def aggregate(keys: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def _ascii_digits(text: str) -> str:
-    """`text` with decimal digits of every script, and signs and points that are no others, in ASCII."""
+    """`text` with decimal digits of every script, and signs and points with an ASCII equivalent, in ASCII."""
     digits = {
         character: str(digit)
         for character in text

@@ -39,12 +39,12 @@ class LoadedGraph:
 def load_graph(data_config: ConfigDict) -> LoadedGraph:
     """The graph that config.data describes.
 
-    `data_config.path` names a folder in text layout, of which `data_config.bad_values` says what becomes of
-    literals that are no numbers; if it is "", the data set `data_config.table` is taken: a raw table is
-    compared by the other keys.  The same config gives the same graph, bit for bit.
+    `data_config.path` names a folder in text layout; `data_config.bad_values` says what becomes of its
+    literals that are not numbers.  If the path is "", the data set `data_config.table` is taken; a raw table
+    is compared by the other keys.  The same config gives the same graph, bit for bit.
 
     Raises:
-      UserError: the folder or data set is missing or malformed, or a key has a value that it cannot have.
+      UserError: the folder or data set is missing or malformed, or a key has a value that is not allowed.
     """
     if data_config.path:
         return load_folder(data_config.path, bad_values=data_config.bad_values)
@@ -59,7 +59,7 @@ def load_graph(data_config: ConfigDict) -> LoadedGraph:
 
 
 def load_folder(path: str, *, bad_values: str = "error") -> LoadedGraph:
-    """The graph of a folder, or of a zip archive of one, in text layout; raises UserError for others.
+    """The graph of a folder, or of a zip archive of one, in text layout; raises UserError for anything else.
 
     Args:
       path: the folder or archive.
@@ -76,7 +76,7 @@ def load_folder(path: str, *, bad_values: str = "error") -> LoadedGraph:
 
 
 def synthetic_settings(data_config: ConfigDict) -> SyntheticSettings:
-    """The keys of config.data that decide on a synthetic graph."""
+    """The keys of config.data that describe a synthetic graph."""
     names = [field.name for field in dataclasses.fields(SyntheticSettings)]
     own = {name: f"{SYNTHETIC_PREFIX}{name}" for name in names}
     values = {name: data_config[key if key in data_config else name] for name, key in own.items()}
@@ -103,7 +103,7 @@ def build_graph(table: EntityTable, relations: Sequence[str], settings: Comparis
       settings: protocol, groups, split, mask and seed.
 
     Raises:
-      UserError: as `compare`; with what was left out of the table, which may be why.
+      UserError: as for `compare`, with what was left out of the table, which may be the reason.
     """
     try:
         comparisons = compare(table, relations, settings)
@@ -124,7 +124,7 @@ def build_graph(table: EntityTable, relations: Sequence[str], settings: Comparis
 
 
 def encode_comparisons(table: EntityTable, comparisons: Comparisons) -> tuple[NumericGraph, GraphReport]:
-    """Names in place of positions, through the same door as triples from files."""
+    """The graph with names in place of positions, encoded as triples from files are."""
     entities = pa.array(table.entities, pa.string())
     relations = pa.array(comparisons.relations, pa.string())
 

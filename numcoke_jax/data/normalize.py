@@ -1,8 +1,8 @@
 """Value scales: numeric literals in their own units to numbers a network can take, field by field.
 
 Everything is computed in float64 from observed cells alone, so that values which float32 cannot tell
-apart (time stamps a second apart, 1e39) keep their order.  A missing cell becomes 0 and is told from a
-true 0 by the `observed` mask only.
+apart (time stamps a second apart, 1e39) keep their order.  A missing cell becomes 0; only the `observed` mask
+tells it from a true 0.
 
 | kind | an observed value becomes | a constant field becomes |
 |---|---|---|
@@ -11,7 +11,7 @@ true 0 by the `observed` mask only.
 | zscore | (x - mean) / standard deviation (of the population) | 0 |
 | none | itself; must fit into float32 | itself |
 
-Values that were not there when the scale was fitted are clipped to the fitted range by minmax and
+Values that were not seen when the scale was fitted are clipped to the fitted range by minmax and
 quantile (which interpolates between its fitted values), and to +-`ZSCORE_LIMIT` by zscore.
 """
 
@@ -64,7 +64,7 @@ class Normalizer:
 
     @classmethod
     def from_json(cls, stored: Any) -> "Normalizer":
-        """The inverse of `to_json`, also after a way through a JSON file; ValueError for anything else."""
+        """The inverse of `to_json`, also by way of a JSON file; ValueError for anything else."""
         try:
             kind, fields = stored["kind"], stored["fields"]
             constants = tuple(
@@ -181,7 +181,7 @@ def _fraction(column: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarr
 
 
 def _exponent(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """The power of two just above the larger magnitude, a cell."""
+    """The power of two just above the larger magnitude, per cell."""
     return np.frexp(np.maximum(np.abs(low), np.abs(high)))[1]
 
 

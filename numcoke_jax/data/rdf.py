@@ -2,7 +2,7 @@
 
     python -m numcoke_jax.data.rdf FILE --out=DIR [--shorten=last] [--split=0.8,0.1,0.1] [--seed=0]
 
-RDF has neither splits nor names as short as one would like to read, and parsing it takes longer than
+RDF has neither splits nor short, readable names, and parsing it takes longer than
 reading text: convert once, then train with `--config.data.path=DIR`.  `rdf_statements.py` says which
 statements become facts and literals, and which are left out and counted.
 """
@@ -97,7 +97,7 @@ def split_by_relation(
 
     Args:
       facts: int32 [n, 3], sorted by relation.
-      shares: one a split; see `comparisons.split_counts` for the exact counts of a relation.
+      shares: one per split; see `comparisons.split_counts` for the exact counts of a relation.
       generator: decides the shuffles.
     """
     assigned = np.empty(len(facts), np.int8)
@@ -117,12 +117,12 @@ def build_rdf_graph(
     split_by: str = "triple",
     seed: int = 0,
 ) -> tuple[NumericGraph, GraphReport]:
-    """The graph of the statements; the order in which they stood does not matter.
+    """The graph of the statements; their order does not matter.
 
     Args:
       content: what `read_rdf` read.
       shorten: see `shorten_iris`.
-      prefixes: besides those of the file, name -> IRI; they win over the file's.
+      prefixes: name -> IRI, in addition to those of the file, which they override.
       split: shares of train, valid and test.
       split_by: "triple": over all facts; "relation": of each relation's facts.
       seed: of the split.

@@ -5,12 +5,13 @@ What becomes of a statement:
 * its object is an IRI: a fact (subject, predicate, object);
 * its object is a literal of a numeric XML Schema type (integer, decimal, double, float, the types derived
   from integer, gYear): a literal of the subject, field is the predicate, by the rules of
-  `literal_values.py`, which refuse NaN, infinities and texts that are no number of their type;
+  `literal_values.py`, which refuse NaN, infinities and texts that are not numbers of their type;
 * everything else is left out and counted by kind: texts (also those that look like numbers: they may be
   codes), booleans, dates, values with units of their own datatype, quoted triples, and statements with a
   blank node, which has no name outside its file.
 
-Syntax errors end with file and line; what an IRI may hold is not checked, since IRIs are only names here.
+Syntax errors are reported with file and line.  What an IRI may hold is not checked, since IRIs are only
+names here.
 """
 
 import array
@@ -53,7 +54,7 @@ class RdfContent:
       literal_entities, literal_fields: int32 [k] indices; literal_values: float64 [k].
       left_out: kind of statement -> how many were left out.
       prefixes: those that a Turtle file declares, name -> IRI.
-      rounded: integers beyond 2^53 that float64 lacks.
+      rounded: number of integers beyond 2^53 that float64 cannot hold.
     """
 
     entities: list[str]
@@ -89,7 +90,7 @@ def _suffix(path: str | os.PathLike) -> str:
 
 
 def read_rdf(path: str | os.PathLike) -> RdfContent:
-    """Reads a file statement by statement; memory is for the names and ids kept, not for the file.
+    """Reads a file statement by statement; only the names and ids are kept in memory, not the file.
 
     Raises:
       UserError: pyoxigraph is not installed, the file cannot be read, its name says neither N-Triples nor
@@ -111,7 +112,7 @@ def read_rdf(path: str | os.PathLike) -> RdfContent:
             prefixes = dict(statements.prefixes)
     except SyntaxError as error:
         message = re.sub(r"^Parser error at line \d+ ", "", error.msg)
-        raise UserError(f"{path}:{error.lineno}: {message}; mend the line") from error
+        raise UserError(f"{path}:{error.lineno}: {message}; fix the line") from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UserError(f"{path}: the compressed data are damaged or cut short ({error})") from error
     except OSError as error:
@@ -172,7 +173,7 @@ class _Collector:
                 left_out[_kind_of_literal(value)] += 1
 
     def _parse_values(self) -> None:
-        """Turns the waiting texts into numbers, or into counts of why they are none."""
+        """Turns the waiting texts into numbers, or into counts of why they are not numbers."""
         parsed = parse_values(pa.chunked_array([pa.array(self._texts, pa.string())]))
         self.rounded += parsed.rounded
         values = parsed.values.copy()

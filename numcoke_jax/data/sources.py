@@ -1,7 +1,7 @@
-"""Where public data are found: a folder that the user gives, $NUMCOKE_DATA, the user cache, the network.
+"""Where public data are looked for: a folder that the user gives, $NUMCOKE_DATA, the user cache, the network.
 
-What no folder has is downloaded, into the folder of $NUMCOKE_DATA if that can be written, else into the
-user cache.  A local copy of another version than the known one is read, with a notice of both hashes.
+What no folder has is downloaded into the folder of $NUMCOKE_DATA if that can be written, else into the
+user cache.  A local copy of an unknown version is read, with a notice that has both hashes.
 """
 
 import contextlib
@@ -137,7 +137,7 @@ FREEBASE_NUMBERS = Source(
         ),
     ),
 )
-FB15K_237_FOLDERS = ("fb15k_237", "FB15k-237", "FB15K-237", "")  # searched in each folder; saved in the first
+FB15K_237_FOLDERS = ("fb15k_237", "FB15k-237", "FB15K-237", "")  # read in each folder; saved in the first
 FB15K_237_ARCHIVES = ("FB15K-237.2.zip", "FB15k-237.zip", "FB15K-237.zip")
 
 
@@ -146,10 +146,10 @@ def known_table(name: str, directory: str = "") -> EntityTable:
 
     Args:
       name: a key of `tables.TABLES`.
-      directory: the folder to search first (config.data.dir); "" for none.
+      directory: the folder to look in first (config.data.dir); "" for none.
 
     Raises:
-      UserError: no such table, no file of it and no way to get it, or a file that does not hold it.
+      UserError: no such table, no file of it and no way to get one, or a file with other content.
     """
     spec = table_spec(name)
     _check_directory(directory, "raw tables")
@@ -164,7 +164,7 @@ def known_table(name: str, directory: str = "") -> EntityTable:
 
 
 def search_folders(directory: str) -> list[Path]:
-    """The folders that are searched for public data, in order: `directory`, $NUMCOKE_DATA, the user cache."""
+    """The folders where public data are looked for, in order: `directory`, $NUMCOKE_DATA, the user cache."""
     given = [directory, os.environ.get(FOLDER_VARIABLE, "")]
     return [home_path(folder) for folder in given if folder] + [Path(pooch.os_cache("numcoke_jax"))]
 
@@ -180,7 +180,7 @@ def download_folder() -> Path:
 
 
 def find_table(spec: TableSpec, directory: str) -> Path:
-    """The first file of `spec.files` in the first folder that has one; the file is downloaded if none has.
+    """The first file of `spec.files` in the first folder that has one; downloaded if none has one.
 
     Raises:
       UserError: a folder that the user named does not exist, or no folder has the file and it cannot be
@@ -199,12 +199,12 @@ def find_table(spec: TableSpec, directory: str) -> Path:
 
 def _check_directory(directory: str, wanted: str) -> None:
     if directory and not os.path.isdir(home_path(directory)):
-        raise UserError(f"data.dir: {directory!r} is no folder; give the folder of {wanted}")
+        raise UserError(f"data.dir: {directory!r} is not a folder; give the folder of {wanted}")
 
 
 @dataclasses.dataclass(frozen=True)
 class FreebaseFiles:
-    """FB15k-237 as it was found: its splits by name, the numeric triples, notices on their versions."""
+    """FB15k-237 as it was found: its splits by name, the numeric triples, notices about their versions."""
 
     splits: dict[str, TextFile]
     numbers: TextFile
@@ -214,14 +214,14 @@ class FreebaseFiles:
 def find_fb15k_237(directory: str = "") -> FreebaseFiles:
     """The files of FB15k-237 and of its numbers, downloaded if no folder has them.
 
-    Each folder and its subfolders `FB15K_237_FOLDERS` are searched, for the splits as plain files or in
-    one of the zip archives `FB15K_237_ARCHIVES`.
+    The splits are looked for in each folder and its subfolders `FB15K_237_FOLDERS`, as plain files or in one
+    of the zip archives `FB15K_237_ARCHIVES`.
 
     Args:
-      directory: the folder to search first (config.data.dir); "" for none.
+      directory: the folder to look in first (config.data.dir); "" for none.
 
     Raises:
-      UserError: as `find_table`; or an archive is damaged.
+      UserError: as for `find_table`; or an archive is damaged.
     """
     _check_directory(directory, FB15K_237_ARCHIVES[0])
     places = [folder / inner for folder in search_folders(directory) for inner in FB15K_237_FOLDERS]
@@ -263,10 +263,10 @@ def _splits_of_archive(path: Path) -> dict[str, TextFile]:
         with zipfile.ZipFile(path) as archive:
             members = {PurePosixPath(name).name: name for name in archive.namelist()[::-1]}
     except (zipfile.BadZipFile, OSError) as error:
-        raise UserError(f"{path}: cannot be read ({error}); delete it and it is downloaded anew") from error
+        raise UserError(f"{path}: cannot be read ({error}); delete it to have it downloaded again") from error
     missing = [f"{split}.txt" for split in SPLITS if f"{split}.txt" not in members]
     if missing:
-        raise UserError(f"{path}: lacks {', '.join(missing)}; delete it and it is downloaded anew")
+        raise UserError(f"{path}: lacks {', '.join(missing)}; delete it to have it downloaded again")
     return {split: _archived_file(path, members[f"{split}.txt"]) for split in SPLITS}
 
 

@@ -32,7 +32,7 @@ from numcoke_jax.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, Vocabu
 KINDS = ("continuous", "discrete", "skewed")
 SKEW = 2.0  # sigma of the normal distribution whose exponential is "skewed"
 VALUE_STREAM, FACT_STREAM = 100, 101  # apart from the streams of `comparisons`
-ENUMERATED = 4  # all pairs are listed where there are at most this many for each fact wanted
+ENUMERATED = 4  # all pairs are listed if there are at most this many per fact asked for
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +48,7 @@ class SyntheticSettings:
       direction: ">": (h, r, t) holds when h is above t; "<": when it is below.
       split: shares of train, valid and test.
       missing_rate: share of the literals masked.
-      negatives_per_pair: known-false tails a (head, relation).
+      negatives_per_pair: known-false tails per (head, relation).
       seed: base of every draw.
     """
 
@@ -69,7 +69,7 @@ def synthetic_graph(settings: SyntheticSettings) -> tuple[NumericGraph, list[str
     """The graph of the settings, and what its user should know about it.
 
     Entity i of `draw_values` and `relation_orders` is called "e" and i with leading zeros; one that no
-    fact mentions is left out, as from any other graph.
+    fact mentions is left out, as in any other graph.
 
     Raises:
       UserError: no fact is left to train on.
@@ -122,7 +122,7 @@ def _describe(settings: SyntheticSettings) -> str:
     return (
         f"synthetic: fields {', '.join(settings.kinds)} in turn ({settings.levels} levels), direction "
         f"{settings.direction}, split {split}, missing rate {settings.missing_rate:g}, "
-        f"{settings.negatives_per_pair} negatives a pair, seed {settings.seed}"
+        f"{settings.negatives_per_pair} negatives per pair, seed {settings.seed}"
     )
 
 
@@ -217,7 +217,7 @@ def draw_pairs(order: np.ndarray, count: int, generator: np.random.Generator) ->
     else:
         keys = np.zeros(0, np.int64)
         while len(keys) < count:
-            # Enough that one round nearly always does: some draws repeat a pair, some have equal values.
+            # Enough for one round nearly always: some draws repeat a pair, some have equal values.
             draws = int(1.3 * (count - len(keys)) * num_pairs / ordered) + 100
             one, other = generator.integers(size, size=(2, draws), dtype=np.int32)
             keys = _sorted_unique(np.concatenate([keys, _above(order, one, other)]))

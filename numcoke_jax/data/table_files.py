@@ -1,6 +1,6 @@
 """The bytes of a table file (csv, tsv, parquet, xlsx) -> columns of cells -> names and numbers.
 
-Text cells stay text to the letter: nothing is guessed to be a number, a date or a missing value before
+Text cells stay text to the letter: nothing is taken for a number, a date or a missing value before
 a caller asks for one.  `column_names` and `column_numbers` are the only two readings of a cell.
 """
 
@@ -43,7 +43,7 @@ MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "?"
 SEPARATORS = (",", ";", "\t", "|")
 DECLARED_SEPARATOR = re.compile(r"""("?)sep=(?P<separator>[^\w"\r\n])\1[\r\n]""", re.IGNORECASE)  # as Excel's
 SAMPLED_ROWS = 50  # of a text file whose header leaves the separator open
-LARGEST_CELL = 2**31 - 1  # characters; where the csv module's limit has 32 bits, it takes no more
+LARGEST_CELL = 2**31 - 1  # characters; the csv module's limit has 32 bits on some systems
 
 # Titles of a saved index of pandas, read back as a column: by parquet, by csv, by csv several times over.
 SAVED_INDEX = re.compile(r"__index_level_\d+__|Unnamed: 0(\.\d+)*")
@@ -53,7 +53,7 @@ UNWRITABLE = re.compile(r"[\t\n\r\0]+")
 
 @dataclasses.dataclass(frozen=True)
 class TableFile:
-    """Columns of a table by name, in file order, each with one cell a row; `where` is for messages.
+    """Columns of a table by name, in file order, each with one cell per row; `where` is for messages.
 
     A cell is a string in csv and tsv; parquet and xlsx also hold numbers, dates and None, parquet bytes
     that are not UTF-8.
@@ -130,7 +130,7 @@ def frame_table(where: str, frame: pd.DataFrame) -> TableFile:
     """The columns of a pandas table, with their titles as text; `where` is for messages.
 
     Raises:
-      UserError: it is no DataFrame, there is no column, or two titles are the same text.
+      UserError: it is not a DataFrame, there is no column, or two titles are the same text.
     """
     if not isinstance(frame, pd.DataFrame):
         raise UserError(f"{where}: needs a pandas DataFrame, got a {type(frame).__name__}")
@@ -229,7 +229,7 @@ def _separator(text: str, lines: io.StringIO) -> str:
 
     By the header it is the comma, or if there is none outside quotes the more frequent of semicolon and
     tab.  If the first rows do not all have as many cells, two at least, it is the one of `SEPARATORS`
-    with which they have, and with the most.
+    with which they do, and with the most.
     """
     header = next((line for line in re.split(r"[\r\n]+", text[:100_000]) if line.strip()), "")
     outside = re.sub(r'"[^"]*"', "", header)
@@ -242,7 +242,7 @@ def _separator(text: str, lines: io.StringIO) -> str:
 
 
 def _cells_per_row(lines: io.StringIO, separator: str) -> int:
-    """How many cells each of the first `SAMPLED_ROWS` rows has; 0 if that differs or they are malformed."""
+    """How many cells each of the first `SAMPLED_ROWS` rows has; 0 if they differ or are malformed."""
     lines.seek(0)
     counts: set[int] = set()
     try:
@@ -259,7 +259,7 @@ def _read_parquet(path: Path) -> TableFile:
         with pq.ParquetFile(path) as file:  # pq.read_table cannot read columns that share a name
             table = file.read()
     except pa.ArrowInvalid as error:
-        raise UserError(f"{path}: is no parquet file ({_first_line(error)})") from None
+        raise UserError(f"{path}: is not a parquet file ({_first_line(error)})") from None
     names = table.column_names
     cells = [_cells(path, name, column) for name, column in zip(names, table.columns, strict=True)]
     return _from_columns(path, names, cells)
@@ -287,8 +287,8 @@ def _read_xlsx(path: Path) -> TableFile:
         )
     except OSError:
         raise
-    except Exception as error:  # whatever the readers of zip and XML let through, of which there are many
-        raise UserError(f"{path}: is no readable xlsx file ({_first_line(error)})") from None
+    except Exception as error:  # whatever the many readers of zip and XML let through
+        raise UserError(f"{path}: is not a readable xlsx file ({_first_line(error)})") from None
     if frame.empty:
         raise UserError(f"{path}: is empty; the first row must name the columns")
     cells = [frame[column].tolist() for column in frame.columns]
@@ -303,7 +303,7 @@ def _from_columns(path: Path, header: Sequence[str], cells: Sequence[list[Any]])
         raise UserError(f"{path}: the first row names no column; remove empty rows above the names")
     if not any(map(len, cells)):
         raise UserError(f"{path}: has column names but no rows")
-    # Spreadsheets leave unnamed empty columns at the right; nobody can ask for those.
+    # Spreadsheets leave unnamed empty columns at the right, which cannot be asked for.
     unnamed = names.count("") > 1
     named = [(name, column) for name, column in zip(names, cells, strict=True) if name or not unnamed]
     return TableFile(str(path), dict(named))
@@ -351,7 +351,7 @@ def column_names(cells: Sequence[Any]) -> list[str]:
 def column_numbers(cells: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
     """Reads cells as float64 numbers: text by the rules of `literal_values`, but `MISSING` texts are missing.
 
-    Truth values, dates, infinities and numbers beyond float64 are no numbers.
+    Truth values, dates, infinities and numbers beyond float64 do not count as numbers.
 
     Returns:
       values: float64 [n], 0 where there is none.
@@ -379,13 +379,13 @@ def column_numbers(cells: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, dict[i
 
 
 def count_rounded(cells: Sequence[Any], values: np.ndarray) -> int:
-    """How many cells are integers that float64 lacks: `values`, of `column_numbers`, has them rounded."""
+    """How many cells are integers that float64 cannot hold; `column_numbers` rounds them in `values`."""
     large = np.flatnonzero(np.abs(values) >= EXACT_INTEGERS).tolist()
     return sum(is_rounded(str(cells[row]), float(values[row])) for row in large)
 
 
 def _is_missing(cell: Any) -> bool:
-    """Whether a cell has no value: None, and the NaN, NaT and NA of any type; no text counts."""
+    """Whether a cell has no value: None, and the NaN, NaT and NA of any type, but no text."""
     if isinstance(cell, str | int):
         return False
     if isinstance(cell, float):
@@ -396,7 +396,7 @@ def _is_missing(cell: Any) -> bool:
 
 
 def _number(cell: Any) -> tuple[float, str]:
-    """(number, "") of a cell that is no text, NaN where it is missing; (0, why not) of anything else."""
+    """(number, "") of a cell that is not text, NaN if it is missing; (0, why not) of anything else."""
     if _is_missing(cell):
         return math.nan, ""
     if isinstance(cell, bool | np.bool_) or not isinstance(cell, int | float | np.number | Decimal):

@@ -1,6 +1,6 @@
 """Raw tables -> entities with numeric values: which columns name an entity and which are its fields.
 
-An entity has one name and one row.  Where rows share a name, the one kept does not depend on the order
+An entity has one name and one row.  If rows share a name, the one kept does not depend on the order
 of the rows: the largest value of the spec's `keep_largest`, or the smallest of `keep_smallest`, then the
 smallest values of the fields in turn, a missing one last.
 """
@@ -29,14 +29,14 @@ class TableSpec:
 
     Attributes:
       name: its name in `config.data.table`.
-      files: file names under which it is searched, in this order; empty if a package ships it.
-      source: where the public gets it, for messages.
+      files: file names under which it is looked for, in this order; empty if a package ships it.
+      source: where it can be had, for messages.
       name_columns: the columns that make an entity's name.
       name_format: how, such as "{}, {}" for "Chicago, IL".
       fields: columns with the numeric values.
       relations: the fields that get a comparative relation.
-      keep_smallest, keep_largest: a column that decides which of several rows of a name is kept; None,
-        or a column that a copy of the table lacks, leaves it to the fields.
+      keep_smallest, keep_largest: a column that decides which of several rows with one name is kept; if
+        it is None, or a copy of the table lacks it, the fields decide.
     """
 
     name: str
@@ -177,7 +177,7 @@ def entity_table(spec: TableSpec, table: TableFile) -> EntityTable:
     """Names and numbers of a table, by its spec.
 
     Raises:
-      UserError: a column is missing, a field's cell is no number, or no row has a name.
+      UserError: a column is missing, a field's cell is not a number, or no row has a name.
     """
     fields = sorted(spec.fields)
     columns = [field_column(table, field) for field in fields]
@@ -211,7 +211,7 @@ def entity_table(spec: TableSpec, table: TableFile) -> EntityTable:
 
 
 def entity_names(spec: TableSpec, table: TableFile) -> list[str]:
-    """A name a row; "" where every column that makes it is empty."""
+    """One name per row; "" if every column that makes it is empty."""
     cells = [table.names(column) for column in spec.name_columns]
     return [spec.name_format.format(*row) if any(row) else "" for row in zip(*cells, strict=True)]
 
@@ -234,7 +234,7 @@ def first_rows(names: Sequence[str], rows: np.ndarray, order: np.ndarray) -> np.
 
 
 def field_column(table: TableFile, field: str) -> tuple[np.ndarray, np.ndarray]:
-    """(values float64 [n], observed bool [n]) of a column; raises UserError listing cells of no number."""
+    """(values float64 [n], observed bool [n]) of a column; raises UserError listing any other cells."""
     cells = table.column(field)
     values, observed, wrong = column_numbers(cells)
     if wrong:

@@ -38,7 +38,7 @@ from numcoke_jax.errors import UserError
 
 BLOCK_BYTES = 1 << 24  # read at once; the memory above the parsed columns is a few times this
 CHUNK_BYTES = 1 << 20  # parsed at once by one thread
-LONGEST_LINE_BYTES = 1 << 26  # beyond it nobody wrote names: a device, a disk image, zeros
+LONGEST_LINE_BYTES = 1 << 26  # a longer one holds no names: a device, a disk image, zeros
 LISTED_LINES = 20  # bad lines named in one error; the rest is counted
 BYTE_ORDER_MARK = "\ufeff".encode()
 FACT_COLUMNS = ("head", "relation", "tail")
@@ -62,7 +62,7 @@ LONGEST_MAGIC = max(map(len, OTHER_KINDS))
 
 
 class DataError(UserError):
-    """The content of data files is wrong.  `problems` holds one line for each kind of fault and file."""
+    """The content of data files is wrong.  `problems` holds one line per kind of fault and file."""
 
     def __init__(self, problems: Iterable[str]):
         self.problems = tuple(problems)
@@ -85,8 +85,8 @@ class TextFile:
 def read_table(file: TextFile, columns: tuple[str, str, str], plain: tuple[str, ...] = ()) -> pa.Table:
     """The rows of `file` in file order, blank lines left out.
 
-    Columns are dictionary<int32, string> with one dictionary each; those in `plain` are strings, whose
-    cells may be blank.
+    Columns are dictionary<int32, string> with one dictionary each; those in `plain` are strings and may
+    be blank.
     Raises DataError listing the lines that break the rules at the top of this module, and UserError
     when the file cannot be read.
     """
@@ -136,7 +136,7 @@ def line_numbers(file: TextFile, rows: Iterable[int]) -> dict[int, int]:
 
 
 def list_some(items: list[str], total: int, what: str) -> str:
-    """`items` joined, with the total behind when it is larger: "a; b; ... (12 bad lines in all)"."""
+    """`items` joined, followed by the total if it is larger: "a; b; ... (12 bad lines in all)"."""
     text = "; ".join(items)
     return text if total <= len(items) else f"{text}; ... ({total:,} {what} in all)"
 
@@ -183,11 +183,11 @@ def _named_errors(name: str) -> Iterator[None]:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
         raise DataError(
-            [f"{name}: the compressed data are damaged or cut short ({error}); fetch or pack it anew"]
+            [f"{name}: the compressed data are damaged or cut short ({error}); fetch or pack it again"]
         ) from error
     except IsADirectoryError as error:
         raise UserError(f"{name}: is a folder; put a text file in its place") from error
-    except (OSError, RuntimeError, NotImplementedError) as error:  # the last two: encrypted or exotic zips
+    except (OSError, RuntimeError, NotImplementedError) as error:  # the last two: encrypted or rare zips
         raise UserError(f"{name}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
 
 
@@ -206,7 +206,7 @@ def _line_blocks(stream: io.BufferedIOBase, name: str) -> Iterator[bytes]:
             unfinished.append(data)
             if sum(map(len, unfinished)) > LONGEST_LINE_BYTES:
                 raise DataError(
-                    [f"{name}: has a line of over {LONGEST_LINE_BYTES:,} bytes: it is no text file"]
+                    [f"{name}: has a line of over {LONGEST_LINE_BYTES:,} bytes: it is not a text file"]
                 )
             continue
         yield _without_byte_order_marks(b"".join([*unfinished, data[:cut]]))
@@ -275,7 +275,7 @@ def _compact(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _blank_cells(table: pa.Table) -> list[pa.Array | pa.ChunkedArray] | None:
-    """A boolean column for each column of `table`, True where a cell is white space; None if nowhere."""
+    """A boolean column for each column of `table`, True where a cell is white space; None if none is."""
     blanks = []
     for column in table.columns:
         if pa.types.is_dictionary(column.type):
