@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from numcoke_jax.graph import RELATION, NumericGraph
+from numcoke_jax.literals import Literals
 from numcoke_jax.metrics import RankSums
 from numcoke_jax.models.interface import KnowledgeModel
-from numcoke_jax.models.numeric_embedding import Literals
 from numcoke_jax.placement import PaddedEncoding, fetch, unpadded, zeros_after
 from numcoke_jax.ranking import FilteredRanks, KnownTails, filtered_ranks, summaries
 from numcoke_jax.selection import selection_filter

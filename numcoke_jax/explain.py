@@ -17,7 +17,7 @@ from jaxtyping import Array, Int
 from numcoke_jax.compared_fields import compared_fields
 from numcoke_jax.evaluation import Evaluator
 from numcoke_jax.graph import SPLITS, NumericGraph
-from numcoke_jax.models.numeric_embedding import Literals
+from numcoke_jax.literals import Literals
 from numcoke_jax.models.numeric_order import order_logits
 from numcoke_jax.models.score import EncodedEntities
 from numcoke_jax.placement import fetch, unpadded

@@ -8,7 +8,7 @@ import numpy as np
 
 from numcoke_jax.data.normalize import Normalizer, fit_normalizer
 from numcoke_jax.graph import NumericGraph
-from numcoke_jax.models.numeric_embedding import Literals
+from numcoke_jax.literals import Literals
 
 
 @dataclasses.dataclass(frozen=True)

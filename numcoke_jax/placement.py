@@ -29,8 +29,8 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.batches import Batch, TrainBatches
 from numcoke_jax.errors import UserError
+from numcoke_jax.literals import Literals
 from numcoke_jax.models.interface import is_per_entity
-from numcoke_jax.models.numeric_embedding import Literals
 
 AXES = ("data", "entity")
 # The axis of the entities, by an array's name in batches and literals; in a parameter it is the first.

@@ -16,10 +16,10 @@ from ml_collections import ConfigDict
 from numcoke_jax import prng
 from numcoke_jax.batches import Batch
 from numcoke_jax.config_checks import flatten
+from numcoke_jax.literals import Literals
 from numcoke_jax.losses.objective import Objective, create_objective
 from numcoke_jax.models import READS_FACTS, GraphSizes, create_model
 from numcoke_jax.models.interface import KnowledgeModel
-from numcoke_jax.models.numeric_embedding import Literals
 from numcoke_jax.optimizer import create_optimizer
 from numcoke_jax.placement import Placement, placement_for, unpadded
 from numcoke_jax.step import TrainState, create_state, train_step

@@ -16,8 +16,8 @@ from numcoke_jax.evaluation import Evaluator
 from numcoke_jax.graph import NumericGraph
 from numcoke_jax.held_out import HeldOut, hold_out
 from numcoke_jax.literal_scale import LiteralScale
+from numcoke_jax.literals import Literals
 from numcoke_jax.models import READS_FACTS, GraphSizes
-from numcoke_jax.models.numeric_embedding import Literals
 from numcoke_jax.placement import check_sizes
 from numcoke_jax.programs import Programs, programs_for
 from numcoke_jax.step import LossSums, TrainState

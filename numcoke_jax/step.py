@@ -11,10 +11,10 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from numcoke_jax import prng
 from numcoke_jax.batches import Batch
+from numcoke_jax.literals import Literals
 from numcoke_jax.losses.objective import Objective
 from numcoke_jax.models.batch_norm import with_statistics
 from numcoke_jax.models.interface import KnowledgeModel
-from numcoke_jax.models.numeric_embedding import Literals
 from numcoke_jax.touched_rows import literals_of, put_rows, take_rows
 
 # What a step watches: the terms of the loss, their weighted sum, the norm of the gradient.

@@ -16,8 +16,8 @@ from typing import Any
 import jax
 from jaxtyping import Array, Int
 
+from numcoke_jax.literals import Literals
 from numcoke_jax.models.interface import is_per_entity
-from numcoke_jax.models.numeric_embedding import Literals
 
 
 def take_rows(tree: Any, entities: Int[Array, " E"]) -> Any:

@@ -10,9 +10,9 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.batches import Batch
 from numcoke_jax.config import default_config
+from numcoke_jax.literals import Literals
 from numcoke_jax.models import create_model
 from numcoke_jax.models.interface import GraphSizes, KnowledgeModel
-from numcoke_jax.models.numeric_embedding import Literals
 from numcoke_jax.models.numeric_order import NumericOrder
 
 SIZES = GraphSizes(entities=5, relations=2, fields=3)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from numcoke_jax.literals import Literals
 from numcoke_jax.models.numeric_embedding import (
     ENCODINGS,
-    Literals,
     NumericValueEmbedding,
     attribute_vectors,
     periodic_parts,

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.test_util import check_grads
 
+from numcoke_jax.literals import Literals
 from numcoke_jax.losses.binary_cross_entropy import binary_cross_entropy
-from numcoke_jax.models.numeric_embedding import Literals
 from numcoke_jax.models.numeric_order import (
     NumericOrder,
     RelationPositions,

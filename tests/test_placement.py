@@ -19,8 +19,8 @@ from jax.sharding import Mesh
 
 from numcoke_jax.batches import Batch, TrainBatches
 from numcoke_jax.errors import UserError
+from numcoke_jax.literals import Literals
 from numcoke_jax.models.interface import SharedVectors
-from numcoke_jax.models.numeric_embedding import Literals
 from numcoke_jax.placement import (
     AXES,
     PaddedEncoding,

@@ -32,8 +32,8 @@ from numcoke_jax.errors import UserError
 from numcoke_jax.evaluation import Evaluator
 from numcoke_jax.graph import HEAD, RELATION
 from numcoke_jax.literal_scale import LiteralScale
+from numcoke_jax.literals import Literals
 from numcoke_jax.models import GraphSizes, create_model
-from numcoke_jax.models.numeric_embedding import Literals
 from numcoke_jax.report import write_json_atomically
 
 TABLES = ("synthetic", "fb15k_237")

@@ -15,8 +15,8 @@ from jaxtyping import Array, Bool, Float, Int
 from experiments.benchmark.problem import RELATIONS, Sizes, config_of, random_batch, random_literals
 from numcoke_jax import prng
 from numcoke_jax.config import default_config
+from numcoke_jax.literals import Literals
 from numcoke_jax.models import GraphSizes, create_model
-from numcoke_jax.models.numeric_embedding import Literals
 
 DEFAULTS = default_config()
 NEGATIVE_SLOPE = 0.2

@@ -14,8 +14,8 @@ from numcoke_jax.batches import Batch
 from numcoke_jax.candidates import entities_per_step, own_tail_limit, step_entities
 from numcoke_jax.config import default_config
 from numcoke_jax.errors import UserError
+from numcoke_jax.literals import Literals
 from numcoke_jax.models import GraphSizes
-from numcoke_jax.models.numeric_embedding import Literals
 from numcoke_jax.placement import check_sizes
 from numcoke_jax.presets import apply_preset
 from numcoke_jax.programs import programs_for

@@ -10,13 +10,13 @@ from ml_collections import ConfigDict
 
 from numcoke_jax import prng
 from numcoke_jax.batches import Batch
+from numcoke_jax.literals import Literals
 from numcoke_jax.losses.binary_cross_entropy import binary_cross_entropy, label_weights, smoothed_targets
 from numcoke_jax.losses.contrastive import ContrastiveSettings, ordinal_contrastive_loss
 from numcoke_jax.losses.rakge_contrastive import rakge_contrastive_loss
 from numcoke_jax.losses.view_contrastive import view_contrastive_loss
 from numcoke_jax.models.batch_norm import REAL_QUERIES, STATISTICS, STEP
 from numcoke_jax.models.interface import KnowledgeModel
-from numcoke_jax.models.numeric_embedding import Literals
 
 STREAMS_OF_MODELS = ("gating_noise", "dropout", "entity_dropout", "view_noise")
 

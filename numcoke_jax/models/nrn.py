@@ -26,10 +26,10 @@ from jax import lax
 from jaxtyping import Array, Float
 from ml_collections import ConfigDict
 
+from numcoke_jax.literals import Literals
 from numcoke_jax.models import literale
 from numcoke_jax.models.interface import GraphSizes
 from numcoke_jax.models.literale import LiteralE
-from numcoke_jax.models.numeric_embedding import Literals
 
 SINUSOID_SCALE = 1000.0  # positions that the range of a field is spread over
 LONGEST_WAVE = 10_000.0

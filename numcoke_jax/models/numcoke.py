@@ -13,11 +13,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
+from numcoke_jax.literals import Literals
 from numcoke_jax.models.attention import PerceptualAttention
 from numcoke_jax.models.experts import MixtureOfExperts
 from numcoke_jax.models.fusion import KnowledgeFusion
 from numcoke_jax.models.interface import GraphSizes
-from numcoke_jax.models.numeric_embedding import Literals, NumericValueEmbedding
+from numcoke_jax.models.numeric_embedding import NumericValueEmbedding
 from numcoke_jax.models.numeric_order import NumericOrder, order_logits
 from numcoke_jax.models.score import EncodedEntities, TranslationOrderScore
 from numcoke_jax.ops.tiles import cut, join, tile_count

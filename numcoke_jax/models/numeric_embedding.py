@@ -21,25 +21,13 @@ u_m], o_im = sum_q c_imq T_mq with Q = P + 2, and whatever is linear in o is a m
 coefficients.
 """
 
-from typing import Any
-
 import flax.linen as nn
 import jax.numpy as jnp
-from flax import struct
 from jaxtyping import Array, Float
 
+from numcoke_jax.literals import Literals
+
 ENCODINGS = ("linear", "quantile", "periodic")
-
-
-@struct.dataclass
-class Literals:
-    """Numeric values of N entities in M fields; for a model that reads the graph, its training facts too."""
-
-    # Arrays, or what JAX puts in their place when it describes a compiled function.
-    values: Any  # float32 [N, M] on the scale of `data.normalize`; 0 where missing
-    observed: Any  # bool [N, M]
-    positions: Any = None  # float32 [N, M] quantiles in [0, 1], or None; for parts that compare or bin values
-    facts: Any = None  # int32 [n, 3], training facts as (head, relation, tail), or None
 
 
 def attribute_vectors(

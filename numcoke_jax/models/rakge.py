@@ -31,9 +31,9 @@ from flax import struct
 from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
+from numcoke_jax.literals import Literals
 from numcoke_jax.models.fusion import KnowledgeFusion
 from numcoke_jax.models.interface import GraphSizes
-from numcoke_jax.models.numeric_embedding import Literals
 from numcoke_jax.models.score import rows_of_heads
 from numcoke_jax.ops import pairwise
 

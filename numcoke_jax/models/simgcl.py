@@ -23,9 +23,9 @@ from flax import struct
 from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
+from numcoke_jax.literals import Literals
 from numcoke_jax.models.entity_table import EntityTable
 from numcoke_jax.models.interface import GraphSizes, SharedVectors
-from numcoke_jax.models.numeric_embedding import Literals
 from numcoke_jax.ops import pairwise
 
 

@@ -18,9 +18,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
+from numcoke_jax.literals import Literals
 from numcoke_jax.models.entity_table import EntityTable
 from numcoke_jax.models.interface import GraphSizes
-from numcoke_jax.models.numeric_embedding import Literals
 from numcoke_jax.models.score import EncodedEntities, TranslationOrderScore
 
 
