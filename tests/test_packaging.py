@@ -262,23 +262,6 @@ def test_pages_and_their_table_of_contents_name_each_other():
     assert sorted(listed) == sorted(pages) and "api.md" in listed
 
 
-def test_imports_go_the_way_that_the_architecture_page_draws():
-    line = re.search(r"^    (errors, .* -> .*)$", read("docs/architecture.md"), flags=re.MULTILINE)
-    assert line is not None
-    order = {name: place for place, part in enumerate(line[1].split(" -> ")) for name in part.split(", ")}
-    assert {"graph", "data", "models", "ranking"} <= order.keys()
-    package, against = REPOSITORY / "numcoke_jax", []
-    for path in sorted(package.rglob("*.py")):
-        own = order.get(path.relative_to(package).parts[0].removesuffix(".py"))
-        imported = re.findall(r"^ *from numcoke_jax\.(\w+)", path.read_text("utf-8"), flags=re.MULTILINE)
-        against += [
-            f"{path.relative_to(REPOSITORY)} imports {name}"
-            for name in imported
-            if own is not None and order.get(name, own) > own
-        ]
-    assert against == []
-
-
 def test_the_api_page_names_what_exists():
     names = re.findall(r"^::: (\S+)$", read("docs/api.md"), flags=re.MULTILINE)
     assert {"numcoke_jax.api.NumericKG", "numcoke_jax.api.train", "numcoke_jax.api.Model"} <= set(names)
