@@ -37,6 +37,7 @@ class Batch:
       entities: int32 [E], ids of the entities that the step works on, ascending; None: all N, in order.
     """
 
+    # NumPy arrays on the host, then JAX's, or what JAX puts in their place when it describes a function.
     relations: Any
     heads: Any
     mask: Any

@@ -7,6 +7,7 @@ that the output's encoding lacks are written as escapes instead of ending the ru
 
 import contextlib
 import math
+import os
 import re
 import sys
 import time
@@ -82,7 +83,7 @@ class Console:
             self._rich.width = SMALLEST_WIDTH
         self._header_due = True
 
-    def config(self, config: ConfigDict, workdir: Any = None) -> None:
+    def config(self, config: ConfigDict, workdir: str | os.PathLike[str] | None = None) -> None:
         """The resolved config, one or two lines per section; * marks what differs from the default."""
         defaults, values = flatten(default_config()), flatten(config)
         known = [key for key in RULES if key in values]

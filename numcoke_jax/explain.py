@@ -13,11 +13,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
+from ml_collections import ConfigDict
 
 from numcoke_jax.compared_fields import compared_fields
 from numcoke_jax.evaluation import Evaluator
 from numcoke_jax.graph import SPLITS, NumericGraph
 from numcoke_jax.literals import Literals
+from numcoke_jax.models.interface import KnowledgeModel
 from numcoke_jax.models.numeric_order import order_logits
 from numcoke_jax.models.score import EncodedEntities
 from numcoke_jax.placement import fetch, unpadded
@@ -122,7 +124,7 @@ def _split_of(graph: NumericGraph, head: int, relation: int, tail: int) -> str:
     return next((split for split in SPLITS if (graph.split(split) == fact).all(axis=1).any()), "")
 
 
-def _terms(config: Any, encoded: Any, head: int, tail: int) -> dict[str, float]:
+def _terms(config: ConfigDict, encoded: Any, head: int, tail: int) -> dict[str, float]:
     """The parts of the score; {} for a model with another encoding."""
     if not isinstance(encoded, EncodedEntities):
         return {}
@@ -172,7 +174,7 @@ def internals(run: Run, params: Any, relation: int) -> dict[str, np.ndarray]:
 
 
 @functools.lru_cache(maxsize=8)
-def _jitted_internals(model: Any, entities: int) -> Any:
+def _jitted_internals(model: KnowledgeModel, entities: int) -> Any:
     """(params, relations, literals) -> what the model sows while encoding; compiled once for equal models."""
 
     def sown(params: Any, relations: Int[Array, " S"], literals: Literals) -> Any:

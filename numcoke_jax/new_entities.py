@@ -21,7 +21,7 @@ from numcoke_jax.errors import UserError
 from numcoke_jax.evaluation import Evaluator
 from numcoke_jax.graph import NumericGraph, Vocabulary
 from numcoke_jax.models import GraphSizes, create_model
-from numcoke_jax.models.interface import is_per_entity
+from numcoke_jax.models.interface import KnowsUnseen, is_per_entity
 from numcoke_jax.names import NameIndex
 from numcoke_jax.run import Run, literals_for
 
@@ -142,8 +142,8 @@ def extended_params(params: Any, count: int) -> Any:
 def extended_evaluator(run: Run, new: NewEntities) -> tuple[NumericGraph, Evaluator]:
     """Graph and evaluator over the run's entities and the new ones; use with `extended_params`."""
     graph = extended_graph(run.graph, new)
-    model: Any = create_model(run.config, GraphSizes.of(graph))
-    if hasattr(model, "unseen"):
+    model = create_model(run.config, GraphSizes.of(graph))
+    if isinstance(model, KnowsUnseen):  # others have the mean of the known entities in these rows
         model = model.clone(unseen=len(new.names))
     literals = literals_for(run.config, run.scale, graph)
     return graph, Evaluator(model, literals, graph, chunk=run.config.eval.chunk, selection="all")

@@ -66,6 +66,17 @@ class KnowledgeModel(Protocol):
         ...
 
 
+@runtime_checkable
+class KnowsUnseen(Protocol):
+    """A model with a vector of its own for entities that were not part of training."""
+
+    unseen: int  # how many there are; they are the last entities
+
+    def clone(self, *, unseen: int) -> KnowledgeModel:
+        """Linen's: the same model with another value of the attribute."""
+        ...
+
+
 def is_per_entity(path: Any) -> bool:
     """Whether the array at `path` in a tree of parameters or an optimiser's state has one row per entity."""
     return getattr(path[-1], "key", None) in PER_ENTITY
