@@ -1,23 +1,45 @@
 """A dry run before the first byte of a model is allocated: how much memory will training and ranking need?"""
 
 import dataclasses
+import math
 import pathlib
+from typing import Any
 
 import jax
 from ml_collections import ConfigDict
 
-from numcoke_jax.checkpoints import tree_bytes
 from numcoke_jax.console import Console
 from numcoke_jax.errors import UserError
+from numcoke_jax.models import READS_FACTS
 from numcoke_jax.run import Run
 
 GIB = 2**30
-# The control groups of a container, version 2 and version 1: folder, files with the limit and the use of
-# memory, and the names in memory.stat of cached files within that use, which make room when it is needed.
+OWN_CGROUPS = pathlib.Path("/proc/self/cgroup")  # lines: number of a hierarchy, controllers, path below its mount
+
+
+@dataclasses.dataclass(frozen=True)
+class Cgroups:
+    """The control groups by which the kernel limits the memory of containers and of a cluster's jobs.
+
+    Attributes:
+      mount: folder of the outermost group; the folders of the other groups are below it.
+      controller: name of the hierarchy in `OWN_CGROUPS`.
+      limit, use: files with the limit and the use of a group.
+      cached: names in memory.stat of cached files within that use, which make room when it is needed.
+    """
+
+    mount: str
+    controller: str
+    limit: str
+    use: str
+    cached: tuple[str, ...]
+
+
 CGROUPS = (
-    ("/sys/fs/cgroup", "memory.max", "memory.current", ("inactive_file", "active_file")),
-    (
+    Cgroups("/sys/fs/cgroup", "", "memory.max", "memory.current", ("inactive_file", "active_file")),
+    Cgroups(
         "/sys/fs/cgroup/memory",
+        "memory",
         "memory.limit_in_bytes",
         "memory.usage_in_bytes",
         ("total_inactive_file", "total_active_file"),
@@ -27,7 +49,7 @@ CGROUPS = (
 
 @dataclasses.dataclass(frozen=True)
 class Need:
-    """Memory that a run needs on a device, in bytes.
+    """Need of a run in one memory, in bytes: a device's own, or the one that all CPU devices of a process share.
 
     Attributes:
       parameters: the model's parameters.
@@ -48,15 +70,19 @@ def check_memory(run: Run, console: Console) -> Need:
     Raises:
       UserError: it is more than the device has; the message names the settings to lower.
     """
-    config, available = run.config, available_bytes()
-    parameters, state = tree_bytes(run.abstract_state.params), tree_bytes(run.abstract_state)
-    console.note(f"parameters {size(parameters)}, with the optimiser's moments {size(state)}")
-    _refuse(state, available, "the parameters with the optimiser's moments need", config, ("model.dim",))
+    config, available, sharing = run.config, available_bytes(), _devices_in_one_memory(run)
+    parameters, state = (
+        sharing * device_bytes(tree) for tree in (run.abstract_state.params, run.abstract_state)
+    )
+    devices = run.programs.placement.mesh.size
+    where = f" on each of {devices} devices" if sharing < devices else ""
+    console.note(f"parameters {size(parameters)}, with the optimiser's moments {size(state)}{where}")
+    _refuse(state, available, "the parameters with the optimiser's moments need", config, STATE_KEYS)
     need = Need(
         parameters=parameters,
         state=state,
-        step=_step_bytes(run),
-        ranking=state + run.evaluate.memory(run.abstract_state.params),
+        step=sharing * _step_bytes(run),
+        ranking=state + sharing * run.evaluate.memory(run.abstract_state.params),
     )
     console.note(f"a training step needs about {size(need.step)}, ranking {size(need.ranking)}")
     _refuse(need.step, available, "a training step needs", config, STEP_KEYS)
@@ -64,25 +90,45 @@ def check_memory(run: Run, console: Console) -> Need:
     return need
 
 
-STEP_KEYS = ("train.batch_size", "train.relations_per_step", "model.dim")
-RANKING_KEYS = ("eval.chunk", "model.dim")
+# What to change where each does not fit; see `_remedy`.
+STATE_KEYS = ("model.dim", "mesh.entity")
+STEP_KEYS = (
+    "train.batch_size",
+    "train.relations_per_step",
+    "model.dim",
+    "train.candidates",
+    "mesh.entity",
+)
+RANKING_KEYS = ("eval.chunk", "model.dim", "mesh.entity")
+MORE_DEVICES = "raise mesh.entity={} to divide the entity tables among more devices with memory of their own"
+SAMPLED = "set train.candidates={}, which takes all entities into every step, to a number of sampled ones"
 
 
 def out_of_memory(error: Exception, config: ConfigDict) -> UserError:
     """The error for an allocation that failed on the device all the same."""
     first_line = str(error).splitlines()[0]
-    return UserError(f"the device ran out of memory ({first_line}): lower {_values(config, STEP_KEYS)}")
+    return UserError(f"the device ran out of memory ({first_line}): {_remedy(config, STEP_KEYS)}")
 
 
 def available_bytes() -> int | None:
-    """Free memory of the first device, or of the machine or container for a CPU; None if unknown."""
+    """Free memory of the first device, or of the machine, container or job for a CPU; None if unknown."""
     device = jax.local_devices()[0]
     if device.platform != "cpu":
         stats = device.memory_stats() or {}
         limit = stats.get("bytes_limit")
         return None if limit is None else limit - stats.get("bytes_in_use", 0)
-    free = [_free_of_machine(), *(_free_of_container(*group) for group in CGROUPS)]
+    free = [_free_of_machine()]
+    for groups in CGROUPS:
+        free += [_free_of_group(folder, groups) for folder in _own_groups(groups)]
     return min((known for known in free if known is not None), default=None)
+
+
+def device_bytes(tree: Any) -> int:
+    """Bytes of the part that one device has of all arrays of an abstract tree with shardings."""
+    return sum(
+        math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
+        for leaf in jax.tree.leaves(tree)
+    )
 
 
 def size(number: int) -> str:
@@ -98,7 +144,7 @@ def _step_bytes(run: Run) -> int:
     )
     analysis = run.programs.step.lower(run.abstract_state, batch, run.literals).compile().memory_analysis()
     if analysis is None:  # the platform does not say
-        return tree_bytes(run.abstract_state)
+        return device_bytes(run.abstract_state)
     return (
         analysis.argument_size_in_bytes
         + analysis.output_size_in_bytes
@@ -107,17 +153,32 @@ def _step_bytes(run: Run) -> int:
     )
 
 
+def _devices_in_one_memory(run: Run) -> int:
+    """How many of the run's devices share a memory: all CPU devices of this process do."""
+    local = run.programs.placement.mesh.local_devices
+    return len(local) if local[0].platform == "cpu" else 1
+
+
 def _refuse(need: int, available: int | None, what: str, config: ConfigDict, keys: tuple[str, ...]) -> None:
     if available is not None and need > available:
         raise UserError(
-            f"{what} about {size(need)}, but {size(available)} of memory are free: "
-            f"lower {_values(config, keys)}"
+            f"{what} about {size(need)}, but {size(available)} of memory are free: {_remedy(config, keys)}"
         )
 
 
-def _values(config: ConfigDict, keys: tuple[str, ...]) -> str:
-    named = [f"{key}={config[key.split('.')[0]][key.split('.')[1]]}" for key in keys]
-    return " or ".join(named)
+def _remedy(config: ConfigDict, keys: tuple[str, ...]) -> str:
+    """What to do with the keys, such as "lower model.dim=200, or raise mesh.entity=1 to ..."."""
+    lowered, others = [], []
+    for key in keys:
+        section, name = key.split(".")
+        value = config[section][name]
+        if key == "mesh.entity":
+            others.append(MORE_DEVICES.format(value))
+        elif key == "train.candidates" and not value:
+            others += [SAMPLED.format(value)] if config.model.name not in READS_FACTS else []
+        else:
+            lowered.append(f"{key}={value}")
+    return ", or ".join([f"lower {' or '.join(lowered)}", *others])
 
 
 def _free_of_machine() -> int | None:
@@ -129,12 +190,27 @@ def _free_of_machine() -> int | None:
     return 1024 * int(kibibytes[0]) if kibibytes else None
 
 
-def _free_of_container(folder: str, limit_file: str, use_file: str, cached: tuple[str, ...]) -> int | None:
+def _own_groups(groups: Cgroups) -> list[pathlib.Path]:
+    """The folders of this process' group and of those around it, of which each may have a limit.
+
+    Only the outermost one where the process' own is not to be seen, as in some containers.
+    """
+    mount = pathlib.Path(groups.mount)
     try:
-        limit, use = (int((pathlib.Path(folder) / file).read_text()) for file in (limit_file, use_file))
-    except (OSError, ValueError):  # no container, or "max"
+        lines = [line.split(":", 2) for line in OWN_CGROUPS.read_text().splitlines()]
+    except OSError:
+        return [mount]
+    own = [fields[2] for fields in lines if len(fields) == 3 and groups.controller in fields[1].split(",")]
+    folder = mount / own[0].lstrip("/") if own and ".." not in own[0].split("/") else mount
+    return [folder, *(parent for parent in folder.parents if parent.is_relative_to(mount))]
+
+
+def _free_of_group(folder: pathlib.Path, groups: Cgroups) -> int | None:
+    try:
+        limit, use = (int((folder / file).read_text()) for file in (groups.limit, groups.use))
+    except (OSError, ValueError):  # no group, or "max"
         return None
-    return max(limit - use + _cached_files(pathlib.Path(folder) / "memory.stat", cached), 0)
+    return max(limit - use + _cached_files(folder / "memory.stat", groups.cached), 0)
 
 
 def _cached_files(stat: pathlib.Path, names: tuple[str, ...]) -> int:
