@@ -87,7 +87,7 @@ def newest_state(run: Run, checkpoints: Checkpoints, warn: Warn) -> tuple[TrainS
     for fault in faults:
         warn(f"{fault}; falling back to the one before")
     progress, step = Progress.from_json(newest.progress), newest.name.step
-    if step > run.total_steps and not progress.stopped(run.config.train.patience):
+    if step > run.total_steps:  # also after an early stop: a shorter run would not have come so far
         epochs = -(-step // run.batches.steps_per_epoch)
         raise UserError(
             f"train.epochs={run.config.train.epochs} is less than the run has already done ({epochs} epochs, "

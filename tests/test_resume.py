@@ -241,9 +241,9 @@ def test_a_damaged_newest_checkpoint_is_named_and_the_run_goes_on_from_the_one_b
     assert_same_outcome(outcome(straight.run, finished), straight.outcome)
 
 
-def best_at_six(data: Path) -> Run:
+def best_at_six(data: Path, **changes: Any) -> Run:
     """A run whose second validation is its best."""
-    run = create_run(config_of(data, checkpoint__keep=2))
+    run = create_run(config_of(data, checkpoint__keep=2, **changes))
     ranked = iter([0.2, 0.5, 0.3, 0.4, 0.1, 0.1])
     forced = {"mr": 1.0, "hits@1": 0.0, "hits@3": 0.0, "hits@10": 0.0, "count": 1}
 
@@ -359,6 +359,20 @@ def test_fewer_epochs_than_are_done_are_refused(data: Path, finished: Path) -> N
     ):
         train(config_of(data, train__epochs=2), finished)
     assert snapshot(finished) == before
+
+
+def test_fewer_epochs_than_a_run_has_that_stopped_early_are_refused(data: Path, tmp_path: Path) -> None:
+    """Best at epoch 2, stopped after epoch 4: neither is the result of a run of one or three epochs."""
+    run = best_at_six(data, train__patience=2, train__epochs=10)
+    report, screen = train(run, tmp_path)
+    assert "stopped early" in screen and report["best_epoch"] == 2
+    before = snapshot(tmp_path)
+    for epochs in (1, 3):
+        with pytest.raises(UserError, match=rf"={epochs} is less than the run has .* \(4 epochs, 12 steps\)"):
+            train(config_of(data, train__patience=2, train__epochs=epochs), tmp_path)
+    assert snapshot(tmp_path) == before
+    again, screen = train(config_of(data, train__patience=2, train__epochs=4), tmp_path)
+    assert again == report and "nothing to train" in screen
 
 
 def test_more_patience_wakes_a_run_that_had_stopped_early(data: Path, tmp_path: Path) -> None:
