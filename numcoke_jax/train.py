@@ -180,8 +180,8 @@ def _refuse_lost_run(workdir: pathlib.Path) -> None:
 
 
 def _finished_report(run: Run, progress: Progress, workdir: pathlib.Path) -> dict[str, Any] | None:
-    """The report of a complete run, if it exists and says what it must."""
-    if not is_complete(run, progress):
+    """The report of a complete run, if it exists with its page and says what it must."""
+    if not is_complete(run, progress) or not (workdir / HTML_FILE).exists():
         return None
     try:
         report = read_json(workdir / REPORT_FILE)
@@ -439,8 +439,8 @@ def _report(
         report["inductive"] = rank_held_out(run, params)
     if progress.faults:
         report["faults"] = list(progress.faults)
-    if leads():
-        write_json_atomically(workdir / REPORT_FILE, report)
     write_html_report(run, params, report, workdir)
+    if leads():  # last: report.json says that the run is finished
+        write_json_atomically(workdir / REPORT_FILE, report)
     console.result_table(report)
     return report

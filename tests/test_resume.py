@@ -150,6 +150,27 @@ def die(*_: Any, **__: Any) -> None:
     raise Killed
 
 
+@pytest.mark.parametrize("written", ["write_html_report", "write_json_atomically"])
+def test_a_kill_while_the_report_is_written_leaves_no_run_that_looks_finished(
+    straight: Straight, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(f"numcoke_jax.train.{written}", die)
+        with pytest.raises(Killed):
+            train(straight.run, tmp_path)
+    assert not (tmp_path / "report.json").exists()
+    train(straight.run, tmp_path)
+    assert (tmp_path / "report.html").exists()
+    assert_same_outcome(outcome(straight.run, tmp_path), straight.outcome)
+
+
+def test_a_page_that_is_lost_is_made_again(straight: Straight, finished: Path) -> None:
+    (finished / "report.html").unlink()
+    train(straight.run, finished)
+    assert (finished / "report.html").exists()
+    assert_same_outcome(outcome(straight.run, finished), straight.outcome)
+
+
 @pytest.mark.parametrize("save", [1, 2, 3, 5])
 @pytest.mark.parametrize("moment", ["before", "inside", "after"])
 def test_a_kill_around_a_save(
