@@ -240,7 +240,8 @@ def _settings(run: Run) -> Section:
 
 def _environment(report: Mapping[str, Any]) -> Section:
     entries = []
-    for name, value in report["environment"].items():
-        for key, item in value.items() if isinstance(value, Mapping) else [("", value)]:
-            entries.append((f"{name} {key}".strip(), "-" if item is None else str(item)))
+    for part, prefix in (("environment", ""), ("evaluation_environment", "evaluation: ")):
+        for name, value in report.get(part, {}).items():
+            for key, item in value.items() if isinstance(value, Mapping) else [("", value)]:
+                entries.append((f"{prefix}{name} {key}".strip(), "-" if item is None else str(item)))
     return Section("environment", "Environment", details=Details("Versions, device, hashes", entries))

@@ -103,6 +103,25 @@ def build_report(
     }
 
 
+def environments(report: Mapping[str, Any], *, before: Path) -> dict[str, Any]:
+    """Entries of a report by a process that only evaluates.
+
+    `environment` is where the run was trained, as the report in the file `before` tells;
+    `evaluation_environment` is where this report was made, if that is another one.
+    """
+    try:
+        trained, here = read_json(before)["environment"], report["environment"]
+    except (UserError, KeyError, TypeError):  # missing, damaged or something else
+        return {}
+    return {} if trained == here else {"environment": trained, "evaluation_environment": here}
+
+
+def calibration_kind(report: Mapping[str, Any]) -> str:
+    """The `eval.calibration` of a report; one that is older than this entry tells by what it holds."""
+    found = report["calibration"]
+    return report.get("calibration_kind", "none" if found is None else found["kind"])
+
+
 def write_vocabulary(path: str | os.PathLike[str], vocabulary: Vocabulary, normalization: Any) -> None:
     """Writes vocabulary.json: entity, relation and field names in id order, and the value scale.
 

@@ -31,7 +31,14 @@ from numcoke_jax.order_accuracy import field_of_relation, order_accuracy
 from numcoke_jax.placement import agreed, leads, wait_for_others
 from numcoke_jax.progress import ProgressReporter
 from numcoke_jax.ranking import summaries
-from numcoke_jax.report import REPORT_FILE, build_report, read_json, write_json_atomically
+from numcoke_jax.report import (
+    REPORT_FILE,
+    build_report,
+    calibration_kind,
+    environments,
+    read_json,
+    write_json_atomically,
+)
 from numcoke_jax.resume import (
     Progress,
     checkpoints_of,
@@ -45,8 +52,10 @@ from numcoke_jax.step import LossSums, TrainState
 from numcoke_jax.termination import EXIT_TERMINATED, Terminated, Termination
 from numcoke_jax.workdir import (
     CHECKPOINTS_FOLDER,
+    CONFIG_FILE,
     archive,
     check_config_of,
+    flat_config,
     held,
     keep_config,
     keep_vocabulary,
@@ -68,7 +77,7 @@ def train_and_evaluate(
     """Train the run of `workdir` to its end, rank valid and test with the best checkpoint, report.
 
     A workdir that holds checkpoints of the same config is resumed; if the run is complete, nothing is done
-    except writing a missing report.
+    except writing a report that is missing or was made with another `eval.calibration`.
 
     Args:
       config: every key of `default_config()`.
@@ -122,23 +131,25 @@ def train_in_workdir(
                 return report
         unfinished = begun is None or not is_complete(run, begun[1])
         wait_for_others("the workdir is read")
-        if leads():
-            _begin_files(run, workdir, unfinished)
         progress = begun[1] if begun else Progress()
         if unfinished:
+            if leads():
+                _set_report_aside(workdir)  # of fewer epochs or less patience
+                keep_config(workdir, run.config)
+                keep_vocabulary(workdir, run.graph.vocabulary, run.scale)
             progress = _train(run, begun, workdir, checkpoints, console, termination)
         del begun  # the report needs the memory for the best state
-        return _report(run, progress, checkpoints, workdir, console)
+        return _report(run, progress, checkpoints, workdir, console, trained=unfinished)
 
 
-def _begin_files(run: Run, workdir: pathlib.Path, unfinished: bool) -> None:
-    """Write what a workdir holds from the start."""
+def _set_report_aside(workdir: pathlib.Path) -> None:
+    """Keep the report under another name.
+
+    Called before config.json changes: a report beside it always belongs to that config.
+    """
     for name in (REPORT_FILE, HTML_FILE):
-        if unfinished and (workdir / name).exists():  # from fewer epochs or less patience
-            # Before config.json changes: a report beside it always belongs to that config.
+        if (workdir / name).exists():
             os.replace(workdir / name, workdir / f"previous-{name}")
-    keep_config(workdir, run.config)
-    keep_vocabulary(workdir, run.graph.vocabulary, run.scale)
 
 
 def evaluate_only(config: ConfigDict, workdir: str | pathlib.Path, console: Console) -> dict[str, Any]:
@@ -164,7 +175,7 @@ def evaluate_only(config: ConfigDict, workdir: str | pathlib.Path, console: Cons
                 raise UserError(
                     f"--workdir={shown_path(workdir)}: no checkpoint was validated; train there first"
                 )
-            return _report(run, progress, checkpoints, workdir, console)
+            return _report(run, progress, checkpoints, workdir, console, trained=False)
 
 
 def _refuse_lost_run(workdir: pathlib.Path) -> None:
@@ -186,6 +197,7 @@ def _finished_report(run: Run, progress: Progress, workdir: pathlib.Path) -> dic
     try:
         report = read_json(workdir / REPORT_FILE)
         fits = report["best_epoch"] == progress.patience.best_epoch and report["seed"] == run.config.seed
+        fits = fits and calibration_kind(report) == run.config.eval.calibration
         return report if fits and {"valid", "test", "environment"} <= report.keys() else None
     except (UserError, KeyError, TypeError, AttributeError):  # missing, damaged or something else
         return None
@@ -413,9 +425,18 @@ def order_accuracy_of(run: Run, params: Any) -> list[dict[str, Any]]:
 
 
 def _report(
-    run: Run, progress: Progress, checkpoints: Checkpoints, workdir: pathlib.Path, console: Console
+    run: Run,
+    progress: Progress,
+    checkpoints: Checkpoints,
+    workdir: pathlib.Path,
+    console: Console,
+    *,
+    trained: bool,
 ) -> dict[str, Any]:
-    """Rank both held-out splits with the best checkpoint, show and write the report."""
+    """Rank both held-out splits with the best checkpoint, show and write the report.
+
+    `trained` is False where this process only evaluates what another one has trained.
+    """
     progress = keep_best(run, checkpoints, progress, console.warn)
     params = checkpoints.restore(checkpoints.usable_at(progress.patience.best_step)).state.params
     every_rank = {split: run.evaluate.ranks(params, split) for split in ("valid", "test")}
@@ -434,13 +455,30 @@ def _report(
         report["compared_fields"] = {name: dataclasses.asdict(found[0]) for name, found in fields.items()}
     report["relations"] = relation_metrics(run.graph, "test", every_rank["test"])
     report["order_accuracy"] = order_accuracy_of(run, params)
+    report["calibration_kind"] = run.config.eval.calibration
     report["calibration"] = calibration_of(run, params)
     if run.held_out is not None:
         report["inductive"] = rank_held_out(run, params)
     if progress.faults:
         report["faults"] = list(progress.faults)
+    if not trained:
+        report |= environments(report, before=workdir / REPORT_FILE)
+        if leads():
+            _keep_evaluation(run, workdir)
     write_html_report(run, params, report, workdir)
     if leads():  # last: report.json says that the run is finished
         write_json_atomically(workdir / REPORT_FILE, report)
     console.result_table(report)
     return report
+
+
+def _keep_evaluation(run: Run, workdir: pathlib.Path) -> None:
+    """Have config.json tell the evaluation of the report to come; its other keys tell of the training."""
+    path, asked = workdir / CONFIG_FILE, flat_config(run.config)
+    before = read_json(path) if path.exists() else {}
+    evaluation = {key: value for key, value in asked.items() if key.startswith("eval.")}
+    config = {**asked, **before, **evaluation}
+    if config != before:
+        _set_report_aside(workdir)
+        keep_config(workdir, config)
+    keep_vocabulary(workdir, run.graph.vocabulary, run.scale)

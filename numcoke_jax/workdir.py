@@ -177,8 +177,8 @@ def check_config_of(workdir: pathlib.Path, config: ConfigDict) -> None:
         )
 
 
-def keep_config(workdir: pathlib.Path, config: ConfigDict) -> None:
-    """Write config.json unless it already says the same."""
+def keep_config(workdir: pathlib.Path, config: ConfigDict | Mapping[str, Any]) -> None:
+    """Write config.json unless it already says the same; the config may be flat."""
     path, flat = workdir / CONFIG_FILE, flat_config(config)
     if not path.exists() or read_json(path) != flat:
         write_json_atomically(path, flat)
@@ -217,7 +217,7 @@ def keep_vocabulary(workdir: pathlib.Path, vocabulary: Vocabulary, scale: Litera
         write_vocabulary(path, vocabulary, scale.to_json())
 
 
-def flat_config(config: ConfigDict) -> dict[str, Any]:
+def flat_config(config: ConfigDict | Mapping[str, Any]) -> dict[str, Any]:
     """The values of a config by dotted key, as they come back from JSON."""
     return {key: list(value) if isinstance(value, tuple) else value for key, value in flatten(config).items()}
 

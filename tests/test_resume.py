@@ -17,6 +17,7 @@ from numcoke_jax.checkpoints import Checkpoints
 from numcoke_jax.console import Console
 from numcoke_jax.errors import UserError
 from numcoke_jax.logs import RunLog, read_metrics
+from numcoke_jax.report import calibration_kind
 from numcoke_jax.resume import Progress, checkpoints_of
 from numcoke_jax.run import Run, create_run
 from numcoke_jax.step import TrainState
@@ -416,6 +417,60 @@ def test_evaluation_alone_writes_the_report_and_nothing_else(straight: Straight,
     after = snapshot(finished)
     assert {name for name in after if after[name] != before.get(name)} == {"report.json", "report.html"}
     assert_same_outcome(outcome(straight.run, finished), straight.outcome)
+
+
+def evaluated(run: Run, workdir: Path) -> dict[str, Any]:
+    with compiled_fast():
+        return evaluate_only(run.config, workdir, Console(io.StringIO()))
+
+
+@pytest.mark.parametrize("again", [evaluated, lambda run, workdir: train(run, workdir)[0]])
+def test_another_calibration_makes_the_report_again_and_config_json_says_so(
+    straight: Straight,
+    finished: Path,
+    data: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    again: Callable[[Run, Path], dict[str, Any]],
+) -> None:
+    """What the environment of the training was stays known; patience was not that of the training."""
+    first = json.loads((finished / "report.json").read_text())
+    assert first["calibration_kind"] == "global" and "evaluation_environment" not in first
+    other = create_run(config_of(data, eval__calibration="none", train__patience=7))
+    here = {**first["environment"], "device_kind": "another one"}
+    monkeypatch.setattr("numcoke_jax.report.describe_environment", lambda graph: here)
+    report = again(other, finished)
+    assert report["calibration_kind"] == "none" and report["calibration"] is None
+    assert report == json.loads((finished / "report.json").read_text())
+    assert report["environment"] == first["environment"] and report["evaluation_environment"] == here
+    assert "evaluation: device_kind" in (finished / "report.html").read_text()
+    config = json.loads((finished / "config.json").read_text())
+    assert (config["eval.calibration"], config["train.patience"]) == ("none", 0)
+    assert json.loads((finished / "previous-report.json").read_text()) == first
+    before = snapshot(finished)
+    _, screen = train(other, finished)
+    assert "its result is in" in screen and snapshot(finished) == before
+    for part in ("valid", "test", "best_epoch", "seconds"):
+        assert report[part] == first[part]
+
+
+def test_a_kill_between_config_and_report_leaves_no_report_of_another_config(
+    straight: Straight, finished: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = create_run(config_of(data, eval__calibration="none"))
+    with monkeypatch.context() as patch:
+        patch.setattr("numcoke_jax.train.keep_config", die)
+        with pytest.raises(Killed):
+            train(other, finished)
+    assert not (finished / "report.json").exists()
+    report, _ = train(straight.run, finished)
+    assert report["calibration_kind"] == "global"
+    assert json.loads((finished / "config.json").read_text())["eval.calibration"] == "global"
+
+
+def test_a_report_that_is_older_than_its_calibration_kind_is_read_by_its_calibration() -> None:
+    assert calibration_kind({"calibration": {"kind": "relation"}}) == "relation"
+    assert calibration_kind({"calibration": None}) == "none"
+    assert calibration_kind({"calibration": None, "calibration_kind": "global"}) == "global"
 
 
 def test_a_run_that_was_never_validated_cannot_be_evaluated(straight: Straight, tmp_path: Path) -> None:
