@@ -1,8 +1,10 @@
 """A dry run before the first byte of a model is allocated: how much memory will training and ranking need?"""
 
+import contextlib
 import dataclasses
 import math
 import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -71,9 +73,7 @@ def check_memory(run: Run, console: Console) -> Need:
       UserError: it is more than the device has; the message names the settings to lower.
     """
     config, available, sharing = run.config, available_bytes(), _devices_in_one_memory(run)
-    parameters, state = (
-        sharing * device_bytes(tree) for tree in (run.abstract_state.params, run.abstract_state)
-    )
+    parameters, state = sharing * device_bytes(run.abstract_state.params), _state_bytes(run)
     devices = run.programs.placement.mesh.size
     where = f" on each of {devices} devices" if sharing < devices else ""
     console.note(f"parameters {size(parameters)}, with the optimiser's moments {size(state)}{where}")
@@ -82,7 +82,7 @@ def check_memory(run: Run, console: Console) -> Need:
         parameters=parameters,
         state=state,
         step=sharing * _step_bytes(run),
-        ranking=state + sharing * run.evaluate.memory(run.abstract_state.params),
+        ranking=_ranking_bytes(run),
     )
     console.note(f"a training step needs about {size(need.step)}, ranking {size(need.ranking)}")
     _refuse(need.step, available, "a training step needs", config, STEP_KEYS)
@@ -90,7 +90,14 @@ def check_memory(run: Run, console: Console) -> Need:
     return need
 
 
-# What to change where each does not fit; see `_remedy`.
+def check_ranking_memory(run: Run, console: Console) -> None:
+    """The part of `check_memory` for a process that trains nothing; same errors."""
+    need, available = _ranking_bytes(run), available_bytes()
+    console.note(f"ranking needs about {size(need)}")
+    _refuse(need, available, "ranking needs", run.config, TRAINED_KEYS)
+
+
+# What to change where each does not fit; see `memory_remedy`.
 STATE_KEYS = ("model.dim", "mesh.entity")
 STEP_KEYS = (
     "train.batch_size",
@@ -100,14 +107,40 @@ STEP_KEYS = (
     "mesh.entity",
 )
 RANKING_KEYS = ("eval.chunk", "model.dim", "mesh.entity")
+TRAINED_KEYS = ("eval.chunk", "mesh.entity")  # of a ranking once the model is trained
 MORE_DEVICES = "raise mesh.entity={} to divide the entity tables among more devices with memory of their own"
 SAMPLED = "set train.candidates={}, which takes all entities into every step, to a number of sampled ones"
+USE_REMEDY = (  # where the config is that of the workdir
+    "give --mode=eval a smaller --config.eval.chunk, which it stores in the workdir, or use a device with "
+    "more memory, such as that of the machine with JAX_PLATFORMS=cpu"
+)
 
 
-def out_of_memory(error: Exception, config: ConfigDict) -> UserError:
-    """The error for an allocation that failed on the device all the same."""
-    first_line = str(error).splitlines()[0]
-    return UserError(f"the device ran out of memory ({first_line}): {_remedy(config, STEP_KEYS)}")
+def memory_remedy(config: ConfigDict, keys: tuple[str, ...]) -> str:
+    """What to do with the keys, such as "lower model.dim=200, or raise mesh.entity=1 to ..."."""
+    lowered, others = [], []
+    for key in keys:
+        section, name = key.split(".")
+        value = config[section][name]
+        if key == "mesh.entity":
+            others.append(MORE_DEVICES.format(value))
+        elif key == "train.candidates" and not value:
+            others += [SAMPLED.format(value)] if config.model.name not in READS_FACTS else []
+        else:
+            lowered.append(f"{key}={value}")
+    return ", or ".join([f"lower {' or '.join(lowered)}", *others])
+
+
+@contextlib.contextmanager
+def out_of_memory_told(remedy: str) -> Iterator[None]:
+    """Turn an allocation that fails on the device all the same into a UserError that says what to do."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        first_line = str(error).splitlines()[0]
+        raise UserError(f"the device ran out of memory ({first_line}): {remedy}") from error
 
 
 def available_bytes() -> int | None:
@@ -153,6 +186,15 @@ def _step_bytes(run: Run) -> int:
     )
 
 
+def _state_bytes(run: Run) -> int:
+    return _devices_in_one_memory(run) * device_bytes(run.abstract_state)
+
+
+def _ranking_bytes(run: Run) -> int:
+    beside_state = run.evaluate.memory(run.abstract_state.params)
+    return _state_bytes(run) + _devices_in_one_memory(run) * beside_state
+
+
 def _devices_in_one_memory(run: Run) -> int:
     """How many of the run's devices share a memory: all CPU devices of this process do."""
     local = run.programs.placement.mesh.local_devices
@@ -162,23 +204,9 @@ def _devices_in_one_memory(run: Run) -> int:
 def _refuse(need: int, available: int | None, what: str, config: ConfigDict, keys: tuple[str, ...]) -> None:
     if available is not None and need > available:
         raise UserError(
-            f"{what} about {size(need)}, but {size(available)} of memory are free: {_remedy(config, keys)}"
+            f"{what} about {size(need)}, but {size(available)} of memory are free: "
+            f"{memory_remedy(config, keys)}"
         )
-
-
-def _remedy(config: ConfigDict, keys: tuple[str, ...]) -> str:
-    """What to do with the keys, such as "lower model.dim=200, or raise mesh.entity=1 to ..."."""
-    lowered, others = [], []
-    for key in keys:
-        section, name = key.split(".")
-        value = config[section][name]
-        if key == "mesh.entity":
-            others.append(MORE_DEVICES.format(value))
-        elif key == "train.candidates" and not value:
-            others += [SAMPLED.format(value)] if config.model.name not in READS_FACTS else []
-        else:
-            lowered.append(f"{key}={value}")
-    return ", or ".join([f"lower {' or '.join(lowered)}", *others])
 
 
 def _free_of_machine() -> int | None:

@@ -26,7 +26,14 @@ from numcoke_jax.evaluation import relation_metrics
 from numcoke_jax.html_report import HTML_FILE, write_html_report
 from numcoke_jax.inductive import rank_held_out
 from numcoke_jax.logs import METRICS_FILE, NoLog, RunLog, read_metrics
-from numcoke_jax.memory import check_memory, out_of_memory
+from numcoke_jax.memory import (
+    STEP_KEYS,
+    TRAINED_KEYS,
+    check_memory,
+    check_ranking_memory,
+    memory_remedy,
+    out_of_memory_told,
+)
 from numcoke_jax.order_accuracy import field_of_relation, order_accuracy
 from numcoke_jax.placement import agreed, leads, wait_for_others
 from numcoke_jax.progress import ProgressReporter
@@ -100,7 +107,8 @@ def train_and_evaluate(
     console.config(config, workdir)
     if not overwrite:
         check_config_of(workdir, config)  # before the data are loaded, which may take long
-    with Termination().watching() as termination:
+    told = out_of_memory_told(memory_remedy(config, STEP_KEYS))
+    with Termination().watching() as termination, told:
         run = create_run(config, loaded)
         console.graph(run.graph, run.loaded.notices, run.loaded.name)
         if overwrite and leads() and (place := archive(workdir)):
@@ -139,7 +147,10 @@ def train_in_workdir(
                 keep_vocabulary(workdir, run.graph.vocabulary, run.scale)
             progress = _train(run, begun, workdir, checkpoints, console, termination)
         del begun  # the report needs the memory for the best state
-        return _report(run, progress, checkpoints, workdir, console, trained=unfinished)
+        if not unfinished:
+            check_ranking_memory(run, console)
+        with out_of_memory_told(memory_remedy(run.config, TRAINED_KEYS)):
+            return _report(run, progress, checkpoints, workdir, console, trained=unfinished)
 
 
 def _set_report_aside(workdir: pathlib.Path) -> None:
@@ -165,9 +176,10 @@ def evaluate_only(config: ConfigDict, workdir: str | pathlib.Path, console: Cons
             f"--workdir={shown_path(workdir)}: no checkpoints to evaluate; train there first (--mode=train)"
         )
     check_config_of(workdir, config)
-    with Termination().watching():
+    with Termination().watching(), out_of_memory_told(memory_remedy(config, TRAINED_KEYS)):
         run = create_run(config)
         console.graph(run.graph, run.loaded.notices, run.loaded.name)
+        check_ranking_memory(run, console)
         with held(workdir), checkpoints_of(run, workdir) as checkpoints:
             _, progress = newest_state(run, checkpoints, console.warn) or (None, Progress())
             del _
@@ -280,12 +292,7 @@ def _train(
         loop = Loop(run, checkpoints, log, console, termination, state, progress)
         if begun is None:
             loop.save()  # a full disk shows before the training, not after
-        try:
-            train(loop)
-        except jax.errors.JaxRuntimeError as error:
-            if "RESOURCE_EXHAUSTED" not in str(error):
-                raise
-            raise out_of_memory(error, run.config) from error
+        train(loop)
         if loop.terminated():
             loop.exit_terminated()
         return loop.progress
@@ -372,7 +379,8 @@ def _validate(loop: Loop, queries_per_second: float | None) -> None:
     try:
         # One process alone must not end what all compute together.
         before_chunk = loop.termination.check if jax.process_count() == 1 else lambda: None
-        ranks = run.evaluate.for_selection(loop.state.params, before_chunk=before_chunk)
+        with out_of_memory_told(memory_remedy(run.config, TRAINED_KEYS)):
+            ranks = run.evaluate.for_selection(loop.state.params, before_chunk=before_chunk)
     except Terminated:
         loop.save()
         loop.exit_terminated()

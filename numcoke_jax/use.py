@@ -15,6 +15,7 @@ from numcoke_jax.errors import UserError
 from numcoke_jax.explain import Change, explain
 from numcoke_jax.explain_view import figure, show
 from numcoke_jax.impute import impute
+from numcoke_jax.memory import USE_REMEDY, out_of_memory_told
 from numcoke_jax.names import NameIndex
 from numcoke_jax.new_entities import NewEntities, read_new_entities, tell
 from numcoke_jax.predict import AnswerSettings, Predictor
@@ -28,10 +29,12 @@ def run_use_command(command: UseCommand, console: Console) -> None:
     """Run the command.
 
     Raises:
-      UserError: no usable run in the workdir, an unknown name, a file that cannot be read or written.
+      UserError: no usable run in the workdir, an unknown name, a file that cannot be read or written, a
+        device without enough memory.
       FloatingPointError: a score is not finite.
     """
-    _MODES[command.mode](command, console)
+    with out_of_memory_told(USE_REMEDY):
+        _MODES[command.mode](command, console)
 
 
 def predict(command: UseCommand, console: Console) -> None:

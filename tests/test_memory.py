@@ -4,16 +4,23 @@ And how much of it a run needs: a device has its own part of the state alone.
 """
 
 import dataclasses
+import io
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import jax
 import pytest
 
 from numcoke_jax import memory
+from numcoke_jax.console import Console
+from numcoke_jax.errors import UserError
+from numcoke_jax.main import main
 from numcoke_jax.memory import Cgroups
+from numcoke_jax.train import evaluate_only, train_and_evaluate
 from tests import tiny_runs
 
 V2, V1 = memory.CGROUPS
@@ -73,6 +80,63 @@ def test_without_a_limit_the_machine_counts(tmp_path: Path, monkeypatch: pytest.
         assert found is None
     else:
         assert found is not None and 0.5 < found / of_machine < 2.0
+
+
+def exhausted(*_: Any, **__: Any) -> None:
+    raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 99 bytes.\nMore lines.")
+
+
+@pytest.mark.parametrize(
+    ("failing", "remedy"),
+    [
+        ("numcoke_jax.train.create_run", "lower train.batch_size=2 or"),
+        ("numcoke_jax.run.Run.fresh_state", "lower train.batch_size=2 or"),
+        ("numcoke_jax.run.Run.step", "lower train.batch_size=2 or"),
+        ("numcoke_jax.evaluation.Evaluator.for_selection", "lower eval.chunk=3, or raise mesh.entity=1"),
+        ("numcoke_jax.evaluation.Evaluator.ranks", "lower eval.chunk=3, or raise mesh.entity=1"),
+        ("numcoke_jax.train.calibrate", "lower eval.chunk=3, or raise mesh.entity=1"),
+        ("numcoke_jax.train.write_html_report", "lower eval.chunk=3, or raise mesh.entity=1"),
+    ],
+)
+def test_a_device_without_memory_is_one_line_wherever_the_training_meets_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str, remedy: str
+) -> None:
+    config = tiny_runs.config_of(tiny_runs.write_folder(tmp_path / "data"), train__epochs=1)
+    monkeypatch.setattr(failing, exhausted)
+    with tiny_runs.compiled_fast(), pytest.raises(UserError) as error:
+        train_and_evaluate(config, tmp_path / "run", Console(io.StringIO()))
+    told = "the device ran out of memory (RESOURCE_EXHAUSTED: Out of memory allocating 99 bytes.): "
+    assert str(error.value).startswith(told + remedy) and "\n" not in str(error.value)
+
+
+def test_other_errors_of_the_device_stay_what_they_are() -> None:
+    with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"), memory.out_of_memory_told("mend it"):
+        raise jax.errors.JaxRuntimeError("INTERNAL: a defect")
+
+
+@pytest.mark.parametrize("mode", ["predict", "explain", "impute"])
+def test_a_device_without_memory_is_one_line_of_the_modes_that_use_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mode: str
+) -> None:
+    monkeypatch.setattr("numcoke_jax.use.load_trained", exhausted)
+    query = {"predict": ["--head=a", "--relation=r"], "explain": ["--head=a", "--relation=r", "--tail=b"]}
+    assert main([f"--mode={mode}", f"--workdir={tmp_path}", *query.get(mode, [])]) == 2
+    told = capsys.readouterr().err
+    assert "ran out of memory" in told and "a smaller --config.eval.chunk" in told and told.count("\n") == 1
+
+
+def test_an_evaluation_that_does_not_fit_is_refused_before_the_model_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny_runs.config_of(tiny_runs.write_folder(tmp_path / "data"), train__epochs=1)
+    tiny_runs.train(config, tmp_path / "run")
+    (tmp_path / "run" / "report.json").unlink()
+    monkeypatch.setattr(memory, "available_bytes", lambda: 100)
+    refused = r"^ranking needs about .* are free: lower eval.chunk=3, or raise mesh.entity=1 to"
+    with tiny_runs.compiled_fast():
+        for again in (evaluate_only, train_and_evaluate):
+            with pytest.raises(UserError, match=refused):
+                again(config, tmp_path / "run", Console(io.StringIO()))
 
 
 PROGRAM = """
