@@ -66,14 +66,18 @@ class Need:
     ranking: int
 
 
-def check_memory(run: Run, console: Console) -> Need:
+def check_memory(run: Run, console: Console, *, restored: bool = False) -> Need:
     """Report how much memory the run needs; compiles the step and the ranking, allocates at most one batch.
+
+    With `restored` a state is on the devices already: what it takes is not free, and not needed again.
 
     Raises:
       UserError: it is more than the device has; the message names the settings to lower.
     """
     config, available, sharing = run.config, available_bytes(), _devices_in_one_memory(run)
     parameters, state = sharing * device_bytes(run.abstract_state.params), _state_bytes(run)
+    if restored and available is not None:
+        available += state
     devices = run.programs.placement.mesh.size
     where = f" on each of {devices} devices" if sharing < devices else ""
     console.note(f"parameters {size(parameters)}, with the optimiser's moments {size(state)}{where}")

@@ -285,7 +285,7 @@ def _train(
     termination: Termination,
 ) -> Progress:
     """Train from `begun`, or from scratch, to the end; returns the progress there."""
-    check_memory(run, console)
+    check_memory(run, console, restored=begun is not None)
     with contextlib.closing(RunLog(workdir) if leads() else NoLog()) as log, termination.deferred():
         state, progress = begun or (run.fresh_state(), Progress())
         log.truncate_after(progress.validated_step)

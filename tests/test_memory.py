@@ -20,6 +20,7 @@ from numcoke_jax.console import Console
 from numcoke_jax.errors import UserError
 from numcoke_jax.main import main
 from numcoke_jax.memory import Cgroups
+from numcoke_jax.run import create_run
 from numcoke_jax.train import evaluate_only, train_and_evaluate
 from tests import tiny_runs
 
@@ -137,6 +138,19 @@ def test_an_evaluation_that_does_not_fit_is_refused_before_the_model_is_loaded(
         for again in (evaluate_only, train_and_evaluate):
             with pytest.raises(UserError, match=refused):
                 again(config, tmp_path / "run", Console(io.StringIO()))
+
+
+def test_a_resumed_run_needs_its_state_only_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Free at the start: just what a step needs.  Free with the state restored: so much less."""
+    config = tiny_runs.config_of(tiny_runs.write_folder(tmp_path / "data"), train__epochs=1)
+    with tiny_runs.compiled_fast():
+        run = create_run(config)
+        need = memory.check_memory(run, Console(io.StringIO()))
+        free = max(need.step, need.ranking) - need.state
+        monkeypatch.setattr(memory, "available_bytes", lambda: free)
+        assert memory.check_memory(run, Console(io.StringIO()), restored=True) == need
+        with pytest.raises(UserError, match="are free"):
+            memory.check_memory(run, Console(io.StringIO()))
 
 
 PROGRAM = """
