@@ -67,8 +67,8 @@ Flags
 {_wrapped(", ".join(PRESETS), 24)}
   --config.KEY=VALUE    changes one key of it; a tuple is written a,b,c or "('a', 'b')"
   --workdir=FOLDER      where the run is written; a run that is already there is resumed.
-                        Default runs/CONFIG-seedSEED; a preset and the folder of data.path go in the
-                        middle, as in runs/credit-paper-FOLDER-seed0
+                        Default runs/CONFIG-seedSEED; a preset and the folder of data.path, or a data.table
+                        other than CONFIG's, go in the middle, as in runs/credit-paper-FOLDER-seed0
   --mode=train|eval     train (the default), or evaluate the workdir's best checkpoint
   --mode={"|".join(USE_MODES)}
                         use the model in --workdir; flags below
@@ -133,19 +133,26 @@ def parse_command_line(arguments: Sequence[str]) -> Command:
     """
     path, arguments = _take_config_flag(_with_flagfiles(arguments))
     _check_override_keys(arguments)
-    config, values = _parse_flags(load_config(path), arguments)
+    config = load_config(path)
+    table = config.data.table
+    config, values = _parse_flags(config, arguments)
     check_config(config)
     config = canonical_config(config).lock()
-    workdir = home_path(values.workdir) if values.workdir else default_workdir(path, config)
+    workdir = home_path(values.workdir) if values.workdir else default_workdir(path, config, table)
     return Command(config, workdir, values.mode, values.overwrite)
 
 
-def default_workdir(config_path: str, config: ConfigDict) -> Path:
-    """runs/CONFIG[-PRESET][-DATAFOLDER]-seedN, such as runs/credit-paper-credit_mini-seed0."""
+def default_workdir(config_path: str, config: ConfigDict, table: str) -> Path:
+    """runs/CONFIG[-PRESET][-DATA]-seedN, such as runs/credit-paper-credit_mini-seed0.
+
+    DATA is the folder of `data.path`, or a `data.table` other than that of the config file, `table`.
+    """
     file, preset = split_preset(config_path)
     names = [Path(file).stem, *filter(None, [preset])]
     if config.data.path:
         names.append(home_path(config.data.path).resolve().name)
+    elif config.data.table != table:
+        names.append(config.data.table)
     return Path("runs") / "-".join([*names, f"seed{config.seed}"])
 
 

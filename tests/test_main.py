@@ -396,7 +396,18 @@ def test_runs_of_other_configs_data_and_seeds_get_workdirs_of_their_own(
     config: str, data_path: str, seed: int, workdir: str
 ) -> None:
     resolved = parse(f"--config.data.path={data_path}", f"--config.seed={seed}").config
-    assert str(default_workdir(config, resolved)) == workdir
+    assert str(default_workdir(config, resolved, "cars")) == workdir
+
+
+def test_a_run_on_another_table_gets_a_workdir_of_its_own() -> None:
+    """One that the config file does not name; with a folder of data no table is read."""
+    assert str(parse("--config.data.table=cars").workdir) == "runs/cars-seed0"
+    assert str(parse("--config.data.table=synthetic").workdir) == "runs/cars-synthetic-seed0"
+    paper = parse("--config=configs/credit.py:paper", "--config.data.table=cars", "--config.seed=3")
+    assert str(paper.workdir) == "runs/credit-paper-cars-seed3"
+    folder = parse("--config.data.table=synthetic", "--config.data.path=kg/mine")
+    assert str(folder.workdir) == "runs/cars-mine-seed0"
+    assert str(parse("--config.data.table=synthetic", "--workdir=there").workdir) == "there"
 
 
 def test_a_home_folder_in_the_workdir_is_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -417,7 +428,8 @@ def test_a_home_folder_is_resolved_in_every_path(tmp_path: Path, monkeypatch: py
     loaded = load_folder("~/graph")
     assert (loaded.name, loaded.graph.num_entities) == ("graph", 3)
     assert (
-        str(default_workdir("mine.py", parse("--config.data.path=~").config)).split("-")[1] == tmp_path.name
+        str(default_workdir("mine.py", parse("--config.data.path=~").config, "")).split("-")[1]
+        == tmp_path.name
     )
 
 

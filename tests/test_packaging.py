@@ -16,9 +16,10 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from numcoke_jax import compare
-from numcoke_jax.command_line import parse_arguments
+from numcoke_jax.command_line import Command, parse_arguments
 from numcoke_jax.data import build, check, rdf
 from numcoke_jax.errors import UserError
+from numcoke_jax.workdir import config_differences, flat_config
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -104,6 +105,24 @@ def in_the_checkout(monkeypatch):
 def test_documented_commands_name_what_exists(page):
     wrong = {" ".join(words): problems(words) for words in documented_commands(read(page))}
     assert {command: found for command, found in wrong.items() if found} == {}
+
+
+@pytest.mark.parametrize("page", DOCUMENTS)
+def test_documented_runs_do_not_meet_in_one_workdir(page):
+    """Typed one after the other, beginning with `make demo`, no command is refused for the run before."""
+    runs: dict[Path, dict] = {}
+    refused = {}
+    for words in [*makefile_commands(), *documented_commands(read(page))]:
+        if "numcoke_jax.main" not in words:
+            continue
+        command = parse_arguments(words[words.index("numcoke_jax.main") + 1 :])
+        if not isinstance(command, Command):
+            continue
+        config = flat_config(command.config)
+        differences = config_differences(runs.setdefault(command.workdir, config), config)
+        if differences:
+            refused[" ".join(words)] = differences
+    assert refused == {}
 
 
 def test_readme_shows_the_commands_that_everyone_needs():

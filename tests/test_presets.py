@@ -43,8 +43,10 @@ def test_the_command_line_takes_a_preset_and_overrides_come_after_it():
 
 
 def test_a_run_of_a_preset_has_a_workdir_of_its_own():
-    assert default_workdir("configs/credit.py:paper", default_config()) == Path("runs/credit-paper-seed0")
-    assert default_workdir("configs/credit.py", default_config()) == Path("runs/credit-seed0")
+    assert default_workdir("configs/credit.py:paper", default_config(), "cars") == Path(
+        "runs/credit-paper-seed0"
+    )
+    assert default_workdir("configs/credit.py", default_config(), "cars") == Path("runs/credit-seed0")
 
 
 @pytest.mark.parametrize(
