@@ -21,7 +21,13 @@ MODEL_NAMES = tuple(MODEL_KEYS)
 TABLE_NAMES = ("cars", "spotify", "credit", "us_cities", "fb15k_237", "synthetic")
 SYNTHETIC_KINDS = ("continuous", "discrete", "skewed")
 OPERATORS = ("product", "difference", "concatenation", "mlp")
-EXTENSIONS_OF_NUMCOKE = ("score.numeric_order", "train.entity_dropout")  # off where false or 0
+EXTENSIONS_OF_NUMCOKE: Mapping[str, Any] = {  # what each is where it is off
+    "score.numeric_order": False,
+    "train.entity_dropout": 0.0,
+    "numeric.encoding": "linear",
+    "model.products": "float32",
+}
+SCALES_TO_ONE = ("minmax", "quantile")  # of `data.normalize`: those that give values from 0 to 1
 
 LARGEST_SYNTHETIC = 10**9  # values of 8 bytes
 LARGEST_SEED = 2**32 - 1  # jax.random.key takes 32 bits: a larger seed would equal a smaller one
@@ -297,7 +303,7 @@ def check_combinations(config: ConfigDict) -> None:
       UserError: the first violation in one line with all keys and values involved.
     """
     model, attention, train, data = config.model, config.attention, config.train, config.data
-    if model.attribute_dim % attention.heads:
+    if looks_at(model.name, "attention.heads") and model.attribute_dim % attention.heads:
         raise UserError(
             f"model.attribute_dim={model.attribute_dim} is not a multiple of "
             f"attention.heads={attention.heads}: every head needs an equal part"
@@ -323,16 +329,16 @@ def check_combinations(config: ConfigDict) -> None:
             f"{data.synthetic_fields} or data.synthetic_relations={data.synthetic_relations} is {cells}, "
             f"must be at most {LARGEST_SYNTHETIC}: the values have to fit in memory"
         )
-    for key in EXTENSIONS_OF_NUMCOKE:
+    for key, off in EXTENSIONS_OF_NUMCOKE.items():
         section, _, name = key.partition(".")
         value = config[section][name]
-        if value and model.name != "numcoke":
-            off = type(value)(0)
+        if value != off and not looks_at(model.name, key):
             raise UserError(
                 f"{key}={value} has no effect with model.name={model.name}, which lacks this extension: "
                 f"set {key}={off}"
             )
     _check_baseline(model)
+    _check_scale(model, data.normalize)
     if train.weight_decay and train.optimizer != "adamw":
         raise UserError(
             f"train.weight_decay={train.weight_decay:g} has no effect with "
@@ -357,6 +363,19 @@ def _check_baseline(model: ConfigDict) -> None:
             f"model.dim={model.dim} has no divisor from {CONVE_FILTER} to its root: model.name=conve makes "
             f"images of the vectors for filters of {CONVE_FILTER} x {CONVE_FILTER}, set model.dim=100 or 200"
         )
+
+
+def _check_scale(model: ConfigDict, normalize: str) -> None:
+    """Refuses values beyond 0 and 1 for models whose functions of a value end there."""
+    dice = model.name == "nrn" and model.value_encoding == "dice"
+    if normalize in SCALES_TO_ONE or not (dice or model.name == "mtkgnn"):
+        return
+    who = "model.name=nrn with model.value_encoding=dice" if dice else f"model.name={model.name}"
+    other = ", or model.value_encoding=sinusoidal" if dice else ""
+    raise UserError(
+        f"data.normalize={normalize} does not give values from 0 to 1, which {who} needs: set "
+        f"data.normalize={' or '.join(SCALES_TO_ONE)}{other}"
+    )
 
 
 def _largest_divisor_up_to_root(number: int) -> int:

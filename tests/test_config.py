@@ -221,6 +221,57 @@ def test_rules_that_join_keys(key: str, value: Any, message: str) -> None:
     assert refusal(changed(key, value)) == message
 
 
+@pytest.mark.parametrize("model", [name for name in MODEL_NAMES if name != "numcoke"])
+@pytest.mark.parametrize(
+    ("key", "on", "off"),
+    [
+        ("score.numeric_order", True, "False"),
+        ("train.entity_dropout", 0.2, "0.0"),
+        ("numeric.encoding", "quantile", "linear"),
+        ("numeric.encoding", "periodic", "linear"),
+        ("model.products", "bfloat16", "float32"),
+    ],
+)
+def test_extensions_are_refused_with_a_model_that_lacks_them(model: str, key: str, on: Any, off: str) -> None:
+    config = changed(key, on)
+    check_config(config)
+    config.model.name = model
+    assert refusal(config) == (
+        f"{key}={on} has no effect with model.name={model}, which lacks this extension: set {key}={off}"
+    )
+
+
+def test_only_models_with_attention_heads_need_a_multiple_of_them() -> None:
+    config = changed("attention.heads", 3)
+    for model in MODEL_NAMES:
+        config.model.name = model
+        if model in ("numcoke", "rakge"):
+            assert refusal(config).startswith(
+                "model.attribute_dim=100 is not a multiple of attention.heads=3"
+            )
+        else:
+            check_config(config)
+
+
+@pytest.mark.parametrize("normalize", ["minmax", "quantile", "zscore", "none"])
+def test_models_of_values_from_0_to_1_refuse_other_scales(normalize: str) -> None:
+    config = changed("data.normalize", normalize)
+    for model, encoding in (("nrn", "dice"), ("mtkgnn", "dice"), ("nrn", "sinusoidal"), ("literale", "dice")):
+        config.model.name, config.model.value_encoding = model, encoding
+        if normalize in ("minmax", "quantile") or (model, encoding) in (
+            ("nrn", "sinusoidal"),
+            ("literale", "dice"),
+        ):
+            check_config(config)
+            continue
+        message = refusal(config)
+        assert message.startswith(
+            f"data.normalize={normalize} does not give values from 0 to 1, which model."
+        )
+        assert f"model.name={model}" in message and "set data.normalize=minmax or quantile" in message
+        assert message.endswith("or model.value_encoding=sinusoidal") == (model == "nrn")
+
+
 def test_a_synthetic_graph_has_to_fit_in_memory() -> None:
     config = default_config()
     config.data.synthetic_entities, config.data.synthetic_fields = 10**8, 11

@@ -11,6 +11,9 @@ of encoding a value is used here.
     e'_i  = (1 - g) e_i + g tanh(W [e_i; n_i] + c),   g = sigmoid(W_ge e_i + W_gn n_i + b)
     score = epsilon - ||e'_h + r - e'_t||_p           dropout on e'_h and on e'_t
 
+The half circle of dice ends at x = 0 and x = 1: values beyond are clipped to these ends, so it needs one of
+the scales `data.normalize=minmax|quantile`, and others are refused.
+
 psi is not learned and knows nothing of fields: 51 kg and 51 years are the same number, which is what the
 NumCoKE paper says of deterministic encodings.  The random rotation of DICE is absorbed by W and W_gn.  Gate
 and score are those of `literale.py`.
@@ -36,7 +39,10 @@ LONGEST_WAVE = 10_000.0
 
 
 def dice(values: Float[Array, " N"], dim: int) -> Float[Array, "N d"]:
-    """Points on a half circle of the sphere: the angle between two grows with their difference."""
+    """Points on a half circle of the sphere: the angle between two grows with their difference.
+
+    Values are clipped to [0, 1].
+    """
     angle = math.pi * jnp.clip(values, 0.0, 1.0)[:, None]
     powers = jnp.maximum(jnp.sin(angle), 0.0) ** jnp.arange(dim)  # sin(pi) rounds below 0
     return powers * jnp.where(jnp.arange(dim) < dim - 1, jnp.cos(angle), 1.0)
