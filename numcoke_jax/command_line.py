@@ -19,6 +19,7 @@ from ml_collections.config_flags import tuple_parser
 from numcoke_jax.config import default_config
 from numcoke_jax.config_checks import (
     CLOSE_ENOUGH,
+    DATA_KEYS_OF_A_FOLDER,
     LONGEST_REASON,
     RULES,
     SECTIONS,
@@ -85,13 +86,14 @@ Flags
 class Command:
     """What the user asked for: a checked and locked config, the folder of the run, one of `MODES`.
 
-    With `overwrite` the run already in the folder is archived first.
+    With `overwrite` the run already in the folder is archived first.  `notices` report flags without effect.
     """
 
     config: ConfigDict
     workdir: Path
     mode: str
     overwrite: bool = False
+    notices: tuple[str, ...] = ()
 
 
 def wants_help(arguments: Sequence[str]) -> bool:
@@ -132,14 +134,14 @@ def parse_command_line(arguments: Sequence[str]) -> Command:
         allowed set.  Nothing but the config file has been read by then.
     """
     path, arguments = _take_config_flag(_with_flagfiles(arguments))
-    _check_override_keys(arguments)
+    overridden = _override_keys(arguments)
     config = load_config(path)
     table = config.data.table
     config, values = _parse_flags(config, arguments)
     check_config(config)
     config = canonical_config(config).lock()
     workdir = home_path(values.workdir) if values.workdir else default_workdir(path, config, table)
-    return Command(config, workdir, values.mode, values.overwrite)
+    return Command(config, workdir, values.mode, values.overwrite, _notices(config, overridden))
 
 
 def default_workdir(config_path: str, config: ConfigDict, table: str) -> Path:
@@ -202,13 +204,26 @@ def _take_config_flag(arguments: Sequence[str]) -> tuple[str, list[str]]:
     return path, others
 
 
-def _check_override_keys(arguments: Sequence[str]) -> None:
+def _override_keys(arguments: Sequence[str]) -> list[str]:
+    """The keys of --config.KEY flags; raises UserError for one that does not exist."""
+    keys = []
     for argument in arguments:
         if argument == "--":
-            return
+            break
         override = re.match(r"--?(?:no)?config\.([^=]*)", argument)
         if override:
             check_key_exists(override[1])
+            keys.append(override[1])
+    return keys
+
+
+def _notices(config: ConfigDict, overridden: Sequence[str]) -> tuple[str, ...]:
+    """Says which keys were given for nothing: those of a table beside a folder."""
+    idle = [key for key in overridden if key.startswith("data.") and key not in DATA_KEYS_OF_A_FOLDER]
+    if not config.data.path or not idle:
+        return ()
+    shown = printable(", ".join(dict.fromkeys(idle)), LONGEST_REASON)
+    return (f"no effect beside data.path, whose graph is taken as it is: {shown}",)
 
 
 def _parse_flags(config: ConfigDict, arguments: Sequence[str]) -> tuple[ConfigDict, flags.FlagValues]:

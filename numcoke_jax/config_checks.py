@@ -29,6 +29,9 @@ EXTENSIONS_OF_NUMCOKE: Mapping[str, Any] = {  # what each is where it is off
 }
 SCALES_TO_ONE = ("minmax", "quantile")  # of `data.normalize`: those that give values from 0 to 1
 
+# Of the keys of data, those that a graph in a folder is read by; the others make a graph from a table.
+DATA_KEYS_OF_A_FOLDER = ("data.path", "data.bad_values", "data.seed", "data.control", "data.normalize")
+
 LARGEST_SYNTHETIC = 10**9  # values of 8 bytes
 LARGEST_SEED = 2**32 - 1  # jax.random.key takes 32 bits: a larger seed would equal a smaller one
 SPLIT_TOLERANCE = 1e-6  # shares written with a few digits, such as three times 0.333333, are accepted

@@ -40,6 +40,8 @@ def _run(arguments: Sequence[str]) -> int:
     from numcoke_jax.train import evaluate_only, train_and_evaluate
 
     console = Console() if leads() else Console(io.StringIO())  # one of several processes prints
+    for notice in command.notices:
+        console.warn(notice)
     if command.mode == "train":
         train_and_evaluate(command.config, command.workdir, console, overwrite=command.overwrite)
     else:

@@ -101,11 +101,19 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
         negatives=train.negatives,
         candidates=train.candidates,
     )
+    if not train.unknown_weight and not len(batches.negatives.tails):
+        raise UserError(
+            f"train.unknown_weight={train.unknown_weight:g} leaves the loss without a single false fact: "
+            "there is no neg.txt and train.negatives=given; set train.unknown_weight above 0, add a neg.txt, "
+            "or set train.negatives=reversed if the relations are strict orders"
+        )
     epochs = train.epochs or choose_epochs(batches.steps_per_epoch)
     if not train.epochs:
         notice = f"train.epochs=0: {epochs} epochs, of {batches.steps_per_epoch} steps each"
         loaded = dataclasses.replace(loaded, notices=[*loaded.notices, notice])
     total_steps = epochs * batches.steps_per_epoch
+    if idle := _without_effect(config, graph, batches, total_steps):
+        loaded = dataclasses.replace(loaded, notices=[*loaded.notices, *idle])
     programs = programs_for(
         config, GraphSizes.of(graph), total_steps, entities_per_step=batches.entities_per_step
     )
@@ -125,6 +133,26 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
         total_steps=total_steps,
         held_out=held_out,
     )
+
+
+def _without_effect(
+    config: ConfigDict, graph: NumericGraph, batches: TrainBatches, total_steps: int
+) -> list[str]:
+    """A notice for each key that asks for something which this graph does not have."""
+    notices, train = [], config.train
+    if config.model.name == "rakge" and config.okcl.weight and not len(batches.negatives.tails):
+        notices.append(
+            f"okcl.weight={config.okcl.weight:g} has no effect: the contrastive loss of rakge needs facts "
+            "known to be false, from neg.txt or train.negatives=reversed"
+        )
+    if config.score.numeric_order and not graph.num_fields:
+        notices.append("score.numeric_order=True has no effect: the graph has no fields to compare")
+    if train.warmup_steps > total_steps:
+        notices.append(
+            f"train.warmup_steps={train.warmup_steps} is more than the {total_steps} steps of the run: "
+            f"train.learning_rate={train.learning_rate:g} is never reached"
+        )
+    return notices
 
 
 def literals_for(config: ConfigDict, scale: LiteralScale, graph: NumericGraph) -> Literals:

@@ -410,6 +410,25 @@ def test_a_run_on_another_table_gets_a_workdir_of_its_own() -> None:
     assert str(parse("--config.data.table=synthetic", "--workdir=there").workdir) == "there"
 
 
+def test_keys_of_a_table_beside_a_folder_are_told(
+    training: list[tuple[str, ConfigDict, Path]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only those of the command line: a config file names a table of its own."""
+    given = [
+        "--config=configs/credit.py",
+        "--config.data.missing_rate=0.5",
+        "--config.data.split=0.8,0.1,0.1",
+    ]
+    assert main([*given, "--config.data.seed=3"]) == 0
+    assert "warning" not in capsys.readouterr().out
+    assert main([*given, "--config.data.seed=3", "--config.data.path=kg/mine"]) == 0
+    assert " ".join(capsys.readouterr().out.split()) == (
+        "warning: no effect beside data.path, whose graph is taken as it is: data.missing_rate, data.split"
+    )
+    assert main(["--config=configs/credit.py", "--config.data.path=kg/mine"]) == 0
+    assert "warning" not in capsys.readouterr().out and len(training) == 3
+
+
 def test_a_home_folder_in_the_workdir_is_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/someone")
     assert str(parse("--workdir=~/run").workdir) == "/home/someone/run"

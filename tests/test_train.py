@@ -244,3 +244,56 @@ def test_no_number_of_epochs_leaves_it_to_the_graph_and_the_screen_says_how_many
     assert run.loaded.notices[-1] == "train.epochs=0: 480 epochs, of 3 steps each"
     config.train.epochs = 4
     assert create_run(config).total_steps == 12
+
+
+def without_negatives(path: Path, *, literals: bool = True) -> Path:
+    data = tiny_runs.write_folder(path)
+    (data / "neg.txt").unlink()
+    if not literals:
+        shutil.rmtree(data / "literals")
+    return data
+
+
+def test_a_loss_without_a_single_false_fact_is_refused(tmp_path: Path) -> None:
+    """Unknown ones weigh nothing, and none is known to be false."""
+    data = without_negatives(tmp_path / "without")
+    with pytest.raises(
+        UserError, match="^train.unknown_weight=0 leaves the loss without a single false fact"
+    ):
+        create_run(tiny_runs.config_of(data, train__unknown_weight=0.0))
+    create_run(tiny_runs.config_of(data, train__unknown_weight=0.0, train__negatives="reversed"))
+    create_run(tiny_runs.config_of(data, train__unknown_weight=0.01))
+    with_negatives = tiny_runs.write_folder(tmp_path / "with")
+    create_run(tiny_runs.config_of(with_negatives, train__unknown_weight=0.0))
+
+
+@pytest.mark.parametrize(
+    ("changes", "mended", "notice"),
+    [
+        (
+            {"model__name": "rakge", "okcl__weight": 0.25},
+            {"train__negatives": "reversed"},
+            "okcl.weight=0.25 has no effect: the contrastive loss of rakge needs facts known to be false",
+        ),
+        (
+            {"model__name": "numcoke", "score__numeric_order": True},
+            {"score__numeric_order": False},
+            "score.numeric_order=True has no effect: the graph has no fields to compare",
+        ),
+        (
+            {"train__warmup_steps": 13, "train__learning_rate": 0.05},
+            {"train__warmup_steps": 12},
+            "train.warmup_steps=13 is more than the 12 steps of the run: train.learning_rate=0.05 is never",
+        ),
+    ],
+)
+def test_a_key_that_has_no_effect_on_a_graph_is_told(
+    tmp_path: Path, changes: dict, mended: dict, notice: str
+) -> None:
+    """On a graph without negatives and without fields, four epochs of three steps."""
+    data = without_negatives(tmp_path / "data", literals=False)
+    assert any(
+        line.startswith(notice) for line in create_run(tiny_runs.config_of(data, **changes)).loaded.notices
+    )
+    run = create_run(tiny_runs.config_of(data, **{**changes, **mended}))
+    assert not any(line.startswith(notice) for line in run.loaded.notices)
