@@ -120,7 +120,7 @@ def help_text() -> str:
 
 def parse_arguments(arguments: Sequence[str]) -> Command | UseCommand:
     """The command that the arguments (without the program's name) describe, in any mode; raises UserError."""
-    arguments = _with_flagfiles(arguments)
+    arguments = with_flagfiles(arguments)
     mode = asked_mode(arguments)
     _check_mode(mode or MODES[0])  # before the flags: those of another mode would be unknown
     return parse_use(mode, arguments) if mode in USE_MODES else parse_command_line(arguments)
@@ -133,7 +133,7 @@ def parse_command_line(arguments: Sequence[str]) -> Command:
       UserError: one line that names the flag or key, the value found, and the closest valid key or the
         allowed set.  Nothing but the config file has been read by then.
     """
-    path, arguments = _take_config_flag(_with_flagfiles(arguments))
+    path, arguments = _take_config_flag(with_flagfiles(arguments))
     overridden = _override_keys(arguments)
     config = load_config(path)
     table = config.data.table
@@ -158,8 +158,8 @@ def default_workdir(config_path: str, config: ConfigDict, table: str) -> Path:
     return Path("runs") / "-".join([*names, f"seed{config.seed}"])
 
 
-def _with_flagfiles(arguments: Sequence[str]) -> list[str]:
-    """The arguments with those of --flagfile=FILE in its place."""
+def with_flagfiles(arguments: Sequence[str]) -> list[str]:
+    """The arguments with those of --flagfile=FILE in its place; raises UserError for a file of no flags."""
     try:
         return flags.FlagValues().read_flags_from_files(["main", *arguments], force_gnu=False)[1:]
     except (flags.Error, OSError, ValueError) as error:  # ValueError: it is not text

@@ -9,7 +9,7 @@ import io
 import sys
 from collections.abc import Sequence
 
-from numcoke_jax.command_line import help_text, parse_arguments, wants_help
+from numcoke_jax.command_line import help_text, parse_arguments, wants_help, with_flagfiles
 from numcoke_jax.commands import run_command
 from numcoke_jax.console import Console
 from numcoke_jax.processes import join, take_process_flags
@@ -27,7 +27,7 @@ def _run(arguments: Sequence[str]) -> int:
     if wants_help(arguments):
         print(help_text(), flush=True)
         return 0
-    processes, arguments = take_process_flags(arguments)
+    processes, arguments = take_process_flags(with_flagfiles(arguments))
     command = parse_arguments(arguments)
     join(processes)
     # Imported late: JAX takes seconds, and a mistyped flag should be answered at once.

@@ -28,7 +28,7 @@ def take_process_flags(arguments: Sequence[str]) -> tuple[dict[str, str], list[s
     found = {
         name: os.environ[f"NUMCOKE_{name.upper()}"]
         for name in FLAGS
-        if f"NUMCOKE_{name.upper()}" in os.environ
+        if os.environ.get(f"NUMCOKE_{name.upper()}")  # a script may set it to nothing
     }
     others, rest = [], list(arguments)
     while rest:

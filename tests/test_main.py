@@ -211,6 +211,13 @@ def test_overrides_in_a_flag_file_are_seen(tmp_path: Path, error_line: Callable[
     assert error_line(f"--flagfile={tmp_path}/absent").startswith("--flagfile: Unable to open flagfile")
 
 
+def test_a_flag_file_may_say_which_process_this_is(tmp_path: Path, error_line: Callable[..., str]) -> None:
+    """As any other flag that --help lists."""
+    flags = tmp_path / "flags"
+    flags.write_text("--coordinator=here\n--processes=2\n--process=0\n--config.seed=7\n")
+    assert error_line(f"--flagfile={flags}").startswith("--coordinator=here must be HOST:PORT, or auto")
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [

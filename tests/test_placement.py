@@ -263,6 +263,9 @@ def test_processes_come_from_flags_before_the_environment(monkeypatch: pytest.Mo
     assert take_process_flags(["--process", "1", "-coordinator", "a:1", "--config=x.py"]) == (found, others)
     with pytest.raises(UserError, match="^--process needs a value; see --help$"):
         take_process_flags(["--config=x.py", "--process"])
+    for name in ("COORDINATOR", "PROCESSES", "PROCESS"):
+        monkeypatch.setenv(f"NUMCOKE_{name}", "")
+    assert take_process_flags(["--config=x.py"]) == ({}, ["--config=x.py"])
 
 
 @pytest.mark.parametrize(
