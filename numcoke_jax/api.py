@@ -39,16 +39,26 @@ from numcoke_jax.new_entities import read_new_entities, tell
 from numcoke_jax.predict import KNOWN, AnswerSettings
 from numcoke_jax.presets import apply_preset
 from numcoke_jax.query_files import answer_frame
+from numcoke_jax.report import write_json_atomically
 from numcoke_jax.train import train_and_evaluate
 from numcoke_jax.trained import GRAPH_FOLDER, Trained, load_trained
 from numcoke_jax.workdir import CONFIG_FILE
 
+COMPARISONS_FILE = "comparisons.json"
+
 
 @dataclasses.dataclass(frozen=True)
 class NumericKG:
-    """A graph to train on, with what its reader noticed."""
+    """A graph to train on, with what its reader noticed.
+
+    Attributes:
+      loaded: graph, notices and name.
+      comparisons: how a table was compared: fields with a relation and the `ComparisonSettings`; None of a
+        folder.
+    """
 
     loaded: LoadedGraph
+    comparisons: Mapping[str, Any] | None = None
 
     @property
     def graph(self) -> NumericGraph:
@@ -96,7 +106,10 @@ class NumericKG:
         spec = TableSpec("table", (), "", names, ", ".join(["{}"] * len(names)), every, compared or every)
         table = entity_table(spec, file)
         table = dataclasses.replace(table, notices=(*notices, *table.notices))
-        return cls(build_graph(table, compared or every, dataclasses.replace(OWN_TABLE, **settings)))
+        chosen = dataclasses.replace(OWN_TABLE, **settings)
+        fields_of_relations = compared or every
+        comparisons = {"relations": fields_of_relations, **dataclasses.asdict(chosen)}
+        return cls(build_graph(table, fields_of_relations, chosen), comparisons)
 
     @classmethod
     def from_folder(cls, path: str | Path) -> "NumericKG":
@@ -110,7 +123,8 @@ def train(
     """Train on a graph, or resume the run in `workdir`; returns the model with its best parameters.
 
     Args:
-      kg: the graph; stored in the workdir, where a later `Model.load` finds it.
+      kg: the graph; stored in the workdir, where a later `Model.load` finds it, with comparisons.json, which
+        says how a table was compared: the keys of `config.data` do not.
       config: every key of `default_config()`; None: the preset "numeric", selecting on reversed facts.
       workdir: folder of the run; created if missing.
       console: shows the run to a person; None writes to standard output.
@@ -132,20 +146,21 @@ def train(
     folder = workdir / GRAPH_FOLDER
     config.data.path = str(folder)
     check_config(config)
-    _keep_graph(kg.graph, folder)
-    train_and_evaluate(canonical_config(config).lock(), workdir, console or Console())
+    _keep_graph(kg, folder)
+    locked = canonical_config(config).lock()
+    train_and_evaluate(locked, workdir, console or Console(), loaded=kg.loaded)
     return Model.load(workdir)
 
 
-def _keep_graph(graph: NumericGraph, folder: Path) -> None:
-    """Write the graph of a run into its workdir, or check that it is the one already there.
+def _keep_graph(kg: NumericKG, folder: Path) -> None:
+    """Write the graph of a run, and how it was made, into its workdir, or check that it is the one already there.
 
     Raises:
       UserError: the workdir holds another graph, or a run that was not started from Python.
     """
     workdir = shown_path(folder.parent)
     if folder.exists():
-        if graph_hash(load_folder(str(folder)).graph) != graph_hash(graph):
+        if graph_hash(load_folder(str(folder)).graph) != graph_hash(kg.graph):
             raise UserError(
                 f"workdir {workdir} belongs to another graph, the one in its folder {folder.name}: give that "
                 "graph or another workdir, or remove this workdir to start over"
@@ -156,7 +171,9 @@ def _keep_graph(graph: NumericGraph, folder: Path) -> None:
             "python -m numcoke_jax.main, or give another workdir"
         )
     else:
-        write_folder(graph, folder)
+        write_folder(kg.graph, folder)
+    if kg.comparisons is not None and not (folder.parent / COMPARISONS_FILE).exists():
+        write_json_atomically(folder.parent / COMPARISONS_FILE, kg.comparisons)
 
 
 def _listed(given: str | Iterable[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 import functools
 import io
+import json
 import os
 import subprocess
 import sys
@@ -100,6 +101,11 @@ def test_a_workdir_is_of_one_graph(tmp_path: Path) -> None:
         first = train(kg, config, workdir=workdir, console=Console(screen))
         again = train(kg, config, workdir=workdir, console=Console(screen))
     assert "nothing to train" in screen.getvalue() and again.report == first.report
+    stored = json.loads((workdir / "comparisons.json").read_text())
+    assert stored["relations"] == ["size", "load"] and stored["split"] == [0.8, 0.1, 0.1]
+    assert stored["missing_rate"] == 0.0 and stored["groups"] == "common"
+    built = "built from table table (6 of 6 entities, "
+    assert built in " ".join(screen.getvalue().split()) and built in (workdir / "report.html").read_text()
     assert graph_hash(first.trained.run.graph) == graph_hash(kg.graph)
     other = NumericKG.from_table(TABLE.assign(load=-TABLE["load"]), name="name")
     with pytest.raises(
