@@ -142,7 +142,7 @@ def test_bytes_that_are_not_utf8_are_refused_as_names_only(tmp_path):
 def test_xlsx_names_the_missing_library(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(
-        UserError, match=r"xlsx needs openpyxl: pip install 'numcoke-jax\[xlsx\]', or save the table as csv"
+        UserError, match=r"xlsx needs openpyxl: pip install openpyxl, or save the table as csv"
     ):
         read_table(write(tmp_path, "t.xlsx", b""))
 

@@ -97,7 +97,7 @@ def read_rdf(path: str | os.PathLike) -> RdfContent:
         Turtle, or its syntax is wrong.
     """
     if importlib.util.find_spec("pyoxigraph") is None:
-        raise UserError(f"{path}: RDF needs pyoxigraph: pip install 'numcoke-jax[rdf]'")
+        raise UserError(f"{path}: RDF needs pyoxigraph: pip install pyoxigraph")
     import pyoxigraph
 
     if not is_rdf_name(path):

@@ -279,8 +279,7 @@ def _cells(path: Path, name: str, column: pa.ChunkedArray) -> list[Any]:
 
 def _read_xlsx(path: Path) -> TableFile:
     if importlib.util.find_spec("openpyxl") is None:
-        install = "pip install 'numcoke-jax[xlsx]'"
-        raise UserError(f"{path}: xlsx needs openpyxl: {install}, or save the table as csv")
+        raise UserError(f"{path}: xlsx needs openpyxl: pip install openpyxl, or save the table as csv")
     try:
         frame = pd.read_excel(
             path, engine="openpyxl", header=None, dtype=object, keep_default_na=False, na_values=[]
