@@ -21,30 +21,26 @@ class PatienceState:
     best_step: int = 0
     bad: int = 0
 
-    def update(self, metric: float | None, *, epoch: int, step: int, patience: int) -> "PatienceUpdate":
+    def update(self, metric: float | None, *, epoch: int, step: int) -> "PatienceUpdate":
         """Take one validation into account.
 
-        Only a strictly higher metric is an improvement: an equal one costs patience.  `stop` is True
-        once `patience` validations in a row were not better; patience 0 never stops.  A metric of
-        None means that there is no validation data: early stopping is off and the newest state
-        counts as the best, so that a best checkpoint exists.
+        Only a strictly higher metric is an improvement.  A metric of None means that there is no
+        validation data: early stopping is off and the newest state counts as the best, so that a best
+        checkpoint exists.
 
         Raises:
           FloatingPointError: the metric is NaN or infinite.
-          ValueError: patience is negative, or the metric is None after a number or the reverse.
+          ValueError: the metric is None after a number.
         """
-        if patience < 0:
-            raise ValueError(f"patience must be 0 (never stop) or more, got {patience}")
         if metric is None:
             if self.best is not None:
                 raise ValueError(f"metric is None at epoch {epoch}, but was {self.best} at {self.best_epoch}")
-            return PatienceUpdate(PatienceState(None, epoch, step, 0), improved=True, stop=False)
+            return PatienceUpdate(PatienceState(None, epoch, step, 0), improved=True)
         if not math.isfinite(metric):
             raise FloatingPointError(f"validation metric is {metric} at epoch {epoch}, step {step}")
         if self.best is None or metric > self.best:
-            return PatienceUpdate(PatienceState(float(metric), epoch, step, 0), improved=True, stop=False)
-        state = dataclasses.replace(self, bad=self.bad + 1)
-        return PatienceUpdate(state, improved=False, stop=0 < patience <= state.bad)
+            return PatienceUpdate(PatienceState(float(metric), epoch, step, 0), improved=True)
+        return PatienceUpdate(dataclasses.replace(self, bad=self.bad + 1), improved=False)
 
     def reason(self) -> str:
         """One line for the log: what was best, when, and for how long nothing was better."""
@@ -70,8 +66,7 @@ class PatienceState:
 
 
 class PatienceUpdate(NamedTuple):
-    """The next state, whether this validation is the best so far, and whether training should stop."""
+    """The next state, and whether this validation is the best so far."""
 
     state: PatienceState
     improved: bool
-    stop: bool

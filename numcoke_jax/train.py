@@ -390,8 +390,7 @@ def _validate(loop: Loop, queries_per_second: float | None) -> None:
         ) from None
     metrics = selection_metrics(run, ranks)
     epoch = step // run.batches.steps_per_epoch
-    patience = run.config.train.patience
-    update = loop.progress.patience.update(metrics["mrr"], epoch=epoch, step=step, patience=patience)
+    update = loop.progress.patience.update(metrics["mrr"], epoch=epoch, step=step)
     loop.state = run.without_losses(loop.state)
     loop.progress = dataclasses.replace(loop.progress, patience=update.state, validated_step=step)
     loop.log.write(step, "train", {**losses, "queries_per_second": queries_per_second}, epoch=epoch)

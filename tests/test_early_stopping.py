@@ -6,15 +6,16 @@ import math
 import pytest
 
 from numcoke_jax.early_stopping import PatienceState
+from numcoke_jax.resume import Progress
 
 
 def _run(metrics, patience):
     """Feed one metric an epoch (100 steps each); states by epoch, and the epoch that stopped or None."""
     state, states = PatienceState(), []
     for epoch, metric in enumerate(metrics, start=1):
-        state, _, stop = state.update(metric, epoch=epoch, step=100 * epoch, patience=patience)
+        state, _ = state.update(metric, epoch=epoch, step=100 * epoch)
         states.append(state)
-        if stop:
+        if Progress(patience=state).stopped(patience):
             return states, epoch
     return states, None
 
@@ -31,8 +32,9 @@ def test_best_is_not_last():
 
 
 def test_an_equal_metric_is_no_improvement():
-    state, improved, stop = PatienceState(0.5, 1, 10, 0).update(0.5, epoch=2, step=20, patience=1)
-    assert (state, improved, stop) == (PatienceState(0.5, 1, 10, 1), False, True)
+    state, improved = PatienceState(0.5, 1, 10, 0).update(0.5, epoch=2, step=20)
+    assert (state, improved) == (PatienceState(0.5, 1, 10, 1), False)
+    assert Progress(patience=state).stopped(1) and not Progress(patience=state).stopped(2)
 
 
 def test_an_improvement_clears_the_count():
@@ -42,7 +44,7 @@ def test_an_improvement_clears_the_count():
 
 
 def test_a_first_metric_of_zero_is_an_improvement():
-    state, improved, _ = PatienceState().update(0.0, epoch=1, step=5, patience=1)
+    state, improved = PatienceState().update(0.0, epoch=1, step=5)
     assert improved and state == PatienceState(0.0, 1, 5, 0)
 
 
@@ -56,20 +58,18 @@ def test_without_validation_data_the_newest_state_is_best_and_nothing_stops():
     assert stopped is None
     assert states[-1] == PatienceState(None, best_epoch=5, best_step=500, bad=0)
     assert states[-1].reason() == "early stopping is off: there are no validation triples"
-    assert PatienceState().update(None, epoch=1, step=1, patience=1).improved
+    assert PatienceState().update(None, epoch=1, step=1).improved
 
 
 @pytest.mark.parametrize("metric", [math.nan, math.inf, -math.inf])
 def test_a_non_finite_metric_raises(metric):
     with pytest.raises(FloatingPointError, match=f"metric is {metric} at epoch 3, step 30"):
-        PatienceState(0.5, 2, 20, 0).update(metric, epoch=3, step=30, patience=2)
+        PatienceState(0.5, 2, 20, 0).update(metric, epoch=3, step=30)
 
 
 def test_misuse_raises():
-    with pytest.raises(ValueError, match="patience must be 0 .* got -1"):
-        PatienceState().update(0.5, epoch=1, step=1, patience=-1)
     with pytest.raises(ValueError, match="None at epoch 3, but was 0.5 at 2"):
-        PatienceState(0.5, 2, 20, 0).update(None, epoch=3, step=30, patience=2)
+        PatienceState(0.5, 2, 20, 0).update(None, epoch=3, step=30)
 
 
 @pytest.mark.parametrize("state", [PatienceState(), PatienceState(0.1 + 0.2, 7, 700, 3)])
