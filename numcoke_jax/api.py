@@ -53,8 +53,8 @@ class NumericKG:
 
     Attributes:
       loaded: graph, notices and name.
-      comparisons: how a table was compared: fields with a relation and the `ComparisonSettings`; None of a
-        folder.
+      comparisons: how a table was compared: fields with a relation and the `ComparisonSettings`; None for
+        a folder.
     """
 
     loaded: LoadedGraph
@@ -153,7 +153,7 @@ def train(
 
 
 def _keep_graph(kg: NumericKG, folder: Path) -> None:
-    """Write the graph of a run, and how it was made, into its workdir, or check that it is the one already there.
+    """Write the graph of a run, and how it was made, into its workdir, or check that they are already there.
 
     Raises:
       UserError: the workdir holds another graph, or a run that was not started from Python.

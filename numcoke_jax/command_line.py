@@ -159,7 +159,7 @@ def default_workdir(config_path: str, config: ConfigDict, table: str) -> Path:
 
 
 def with_flagfiles(arguments: Sequence[str]) -> list[str]:
-    """The arguments with those of --flagfile=FILE in its place; raises UserError for a file of no flags."""
+    """The arguments with those of --flagfile=FILE in its place; raises UserError for an unreadable file."""
     try:
         return flags.FlagValues().read_flags_from_files(["main", *arguments], force_gnu=False)[1:]
     except (flags.Error, OSError, ValueError) as error:  # ValueError: it is not text
@@ -218,12 +218,12 @@ def _override_keys(arguments: Sequence[str]) -> list[str]:
 
 
 def _notices(config: ConfigDict, overridden: Sequence[str]) -> tuple[str, ...]:
-    """Says which keys were given for nothing: those of a table beside a folder."""
+    """A notice about keys for a table that were given along with a folder."""
     idle = [key for key in overridden if key.startswith("data.") and key not in DATA_KEYS_OF_A_FOLDER]
     if not config.data.path or not idle:
         return ()
     shown = printable(", ".join(dict.fromkeys(idle)), LONGEST_REASON)
-    return (f"no effect beside data.path, whose graph is taken as it is: {shown}",)
+    return (f"no effect with data.path, whose graph is used as it is: {shown}",)
 
 
 def _parse_flags(config: ConfigDict, arguments: Sequence[str]) -> tuple[ConfigDict, flags.FlagValues]:

@@ -21,7 +21,7 @@ MODEL_NAMES = tuple(MODEL_KEYS)
 TABLE_NAMES = ("cars", "spotify", "credit", "us_cities", "fb15k_237", "synthetic")
 SYNTHETIC_KINDS = ("continuous", "discrete", "skewed")
 OPERATORS = ("product", "difference", "concatenation", "mlp")
-EXTENSIONS_OF_NUMCOKE: Mapping[str, Any] = {  # what each is where it is off
+EXTENSIONS_OF_NUMCOKE: Mapping[str, Any] = {  # the value that switches each off
     "score.numeric_order": False,
     "train.entity_dropout": 0.0,
     "numeric.encoding": "linear",
@@ -29,7 +29,7 @@ EXTENSIONS_OF_NUMCOKE: Mapping[str, Any] = {  # what each is where it is off
 }
 SCALES_TO_ONE = ("minmax", "quantile")  # of `data.normalize`: those that give values from 0 to 1
 
-# Of the keys of data, those that a graph in a folder is read by; the others make a graph from a table.
+# Keys of data that apply to a graph in a folder; the others build a graph from a table.
 DATA_KEYS_OF_A_FOLDER = ("data.path", "data.bad_values", "data.seed", "data.control", "data.normalize")
 
 LARGEST_SYNTHETIC = 10**9  # values of 8 bytes

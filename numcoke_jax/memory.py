@@ -16,7 +16,8 @@ from numcoke_jax.models import READS_FACTS
 from numcoke_jax.run import Run
 
 GIB = 2**30
-OWN_CGROUPS = pathlib.Path("/proc/self/cgroup")  # lines: number of a hierarchy, controllers, path below its mount
+# One line per hierarchy: its number, its controllers, the path of this process' group below the mount.
+OWN_CGROUPS = pathlib.Path("/proc/self/cgroup")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +52,7 @@ CGROUPS = (
 
 @dataclasses.dataclass(frozen=True)
 class Need:
-    """Need of a run in one memory, in bytes: a device's own, or the one that all CPU devices of a process share.
+    """Memory that a run needs, in bytes: on a device, or on all CPU devices of a process, which share it.
 
     Attributes:
       parameters: the model's parameters.
@@ -69,7 +70,7 @@ class Need:
 def check_memory(run: Run, console: Console, *, restored: bool = False) -> Need:
     """Report how much memory the run needs; compiles the step and the ranking, allocates at most one batch.
 
-    With `restored` a state is on the devices already: what it takes is not free, and not needed again.
+    With `restored`, a state is already on the devices: its memory is neither free nor needed again.
 
     Raises:
       UserError: it is more than the device has; the message names the settings to lower.
@@ -101,7 +102,7 @@ def check_ranking_memory(run: Run, console: Console) -> None:
     _refuse(need, available, "ranking needs", run.config, TRAINED_KEYS)
 
 
-# What to change where each does not fit; see `memory_remedy`.
+# What to change if each does not fit; see `memory_remedy`.
 STATE_KEYS = ("model.dim", "mesh.entity")
 STEP_KEYS = (
     "train.batch_size",
@@ -113,8 +114,8 @@ STEP_KEYS = (
 RANKING_KEYS = ("eval.chunk", "model.dim", "mesh.entity")
 TRAINED_KEYS = ("eval.chunk", "mesh.entity")  # of a ranking once the model is trained
 MORE_DEVICES = "raise mesh.entity={} to divide the entity tables among more devices with memory of their own"
-SAMPLED = "set train.candidates={}, which takes all entities into every step, to a number of sampled ones"
-USE_REMEDY = (  # where the config is that of the workdir
+SAMPLED = "set train.candidates={} (all entities in every step) to a number of sampled entities"
+USE_REMEDY = (  # if the config comes from the workdir
     "give --mode=eval a smaller --config.eval.chunk, which it stores in the workdir, or use a device with "
     "more memory, such as that of the machine with JAX_PLATFORMS=cpu"
 )
@@ -137,7 +138,7 @@ def memory_remedy(config: ConfigDict, keys: tuple[str, ...]) -> str:
 
 @contextlib.contextmanager
 def out_of_memory_told(remedy: str) -> Iterator[None]:
-    """Turn an allocation that fails on the device all the same into a UserError that says what to do."""
+    """Turn a failed allocation on the device into a UserError that says what to do."""
     try:
         yield
     except jax.errors.JaxRuntimeError as error:
@@ -200,7 +201,7 @@ def _ranking_bytes(run: Run) -> int:
 
 
 def _devices_in_one_memory(run: Run) -> int:
-    """How many of the run's devices share a memory: all CPU devices of this process do."""
+    """Number of the run's devices that share one memory, as all CPU devices of this process do."""
     local = run.programs.placement.mesh.local_devices
     return len(local) if local[0].platform == "cpu" else 1
 
@@ -223,9 +224,9 @@ def _free_of_machine() -> int | None:
 
 
 def _own_groups(groups: Cgroups) -> list[pathlib.Path]:
-    """The folders of this process' group and of those around it, of which each may have a limit.
+    """The folders of this process' group and of the groups around it, each of which may have a limit.
 
-    Only the outermost one where the process' own is not to be seen, as in some containers.
+    Only the outermost group if the process' own is not visible, as in some containers.
     """
     mount = pathlib.Path(groups.mount)
     try:
@@ -240,7 +241,7 @@ def _own_groups(groups: Cgroups) -> list[pathlib.Path]:
 def _free_of_group(folder: pathlib.Path, groups: Cgroups) -> int | None:
     try:
         limit, use = (int((folder / file).read_text()) for file in (groups.limit, groups.use))
-    except (OSError, ValueError):  # no group, or "max"
+    except (OSError, ValueError):  # no limit, or "max"
         return None
     return max(limit - use + _cached_files(folder / "memory.stat", groups.cached), 0)
 

@@ -138,7 +138,7 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
 def _without_effect(
     config: ConfigDict, graph: NumericGraph, batches: TrainBatches, total_steps: int
 ) -> list[str]:
-    """A notice for each key that asks for something which this graph does not have."""
+    """One notice per key that has no effect on this graph."""
     notices, train = [], config.train
     if config.model.name == "rakge" and config.okcl.weight and not len(batches.negatives.tails):
         notices.append(

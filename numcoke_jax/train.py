@@ -442,7 +442,7 @@ def _report(
 ) -> dict[str, Any]:
     """Rank both held-out splits with the best checkpoint, show and write the report.
 
-    `trained` is False where this process only evaluates what another one has trained.
+    `trained` is False if this process only evaluates what another one has trained.
     """
     progress = keep_best(run, checkpoints, progress, console.warn)
     params = checkpoints.restore(checkpoints.usable_at(progress.patience.best_step)).state.params
@@ -480,7 +480,7 @@ def _report(
 
 
 def _keep_evaluation(run: Run, workdir: pathlib.Path) -> None:
-    """Have config.json tell the evaluation of the report to come; its other keys tell of the training."""
+    """Write the evaluation keys of the coming report to config.json; its other keys describe the training."""
     path, asked = workdir / CONFIG_FILE, flat_config(run.config)
     before = read_json(path) if path.exists() else {}
     evaluation = {key: value for key, value in asked.items() if key.startswith("eval.")}

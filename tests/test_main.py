@@ -420,7 +420,7 @@ def test_a_run_on_another_table_gets_a_workdir_of_its_own() -> None:
 def test_keys_of_a_table_beside_a_folder_are_told(
     training: list[tuple[str, ConfigDict, Path]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Only those of the command line: a config file names a table of its own."""
+    """Only those of the command line: a config file names its own table."""
     given = [
         "--config=configs/credit.py",
         "--config.data.missing_rate=0.5",
@@ -430,7 +430,7 @@ def test_keys_of_a_table_beside_a_folder_are_told(
     assert "warning" not in capsys.readouterr().out
     assert main([*given, "--config.data.seed=3", "--config.data.path=kg/mine"]) == 0
     assert " ".join(capsys.readouterr().out.split()) == (
-        "warning: no effect beside data.path, whose graph is taken as it is: data.missing_rate, data.split"
+        "warning: no effect with data.path, whose graph is used as it is: data.missing_rate, data.split"
     )
     assert main(["--config=configs/credit.py", "--config.data.path=kg/mine"]) == 0
     assert "warning" not in capsys.readouterr().out and len(training) == 3

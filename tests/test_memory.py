@@ -213,6 +213,5 @@ def test_eight_devices_need_their_parts_and_share_the_memory_of_a_cpu(tmp_path: 
     assert f"are free: lower model.dim=64, or {devices}" in state
     assert "a training step needs about" in step and step.endswith(
         "lower train.batch_size=2 or train.relations_per_step=1 or model.dim=64, or set "
-        "train.candidates=0, which takes all entities into every step, to a number of sampled ones, or "
-        + devices
+        "train.candidates=0 (all entities in every step) to a number of sampled entities, or " + devices
     )
