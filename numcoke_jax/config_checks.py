@@ -1,7 +1,8 @@
 """Which configurations are allowed: one rule per key, and a few rules that combine keys.
 
-`RULES` is the only place that states types, choices and ranges.  The command line, the loader of
-config files and `--help` all read it, so a wrong value gets the same sentence wherever it comes from.
+`RULES` states the types, choices and ranges of all keys.  The command line, the loader of config files and
+`--help` all read it, so a wrong value gets the same sentence wherever it comes from.  Modules that act on a
+choice list it too, because this one must not import JAX; `tests/test_config.py` keeps both lists equal.
 """
 
 import dataclasses

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,9 @@ from numcoke_jax.command_line import parse_command_line
 from numcoke_jax.config import default_config
 from numcoke_jax.config_checks import (
     MODEL_NAMES,
-    OPERATORS,
     RULES,
+    SCALES_TO_ONE,
     SECTIONS,
-    TABLE_NAMES,
     check_config,
     check_key_exists,
     check_keys,
@@ -163,27 +163,46 @@ def test_known_bounds(key: str, wrong: Any, allowed: Any) -> None:
 
 
 def test_choices_are_those_of_the_code_that_uses_them() -> None:
-    from numcoke_jax import selection
-    from numcoke_jax.data import comparisons, normalize, synthetic, tables
+    from numcoke_jax import calibration, selection
+    from numcoke_jax.data import comparisons, controls, folder, normalize, synthetic, tables
     from numcoke_jax.losses import contrastive
-    from numcoke_jax.models import MODELS, attention
+    from numcoke_jax.models import MODELS, attention, entity_table, fusion, nrn, numeric_embedding, score
+    from numcoke_jax.ops import products
 
-    assert set(MODEL_NAMES) == set(MODELS)
-    assert set(TABLE_NAMES) == {*tables.TABLES, "fb15k_237", "synthetic"}
-    assert OPERATORS == attention.OPERATORS
-    for key, choices in (
-        ("data.protocol", comparisons.PROTOCOLS),
-        ("data.direction", comparisons.DIRECTIONS),
-        ("data.groups", comparisons.GROUPS),
-        ("data.synthetic_kinds", synthetic.KINDS),
-        ("data.normalize", normalize.KINDS),
-        ("okcl.sampling", contrastive.SAMPLINGS),
-        ("okcl.negatives", contrastive.NEGATIVES),
-        ("train.negatives", ("given", "reversed")),
-        ("okcl.similarity", contrastive.SIMILARITIES),
-        ("eval.selection", selection.RULES),
-    ):
+    in_code: dict[str, Iterable[str]] = {
+        "model.name": MODELS,
+        "model.products": products.OPERANDS,
+        "model.attributes": entity_table.ATTRIBUTES,
+        "model.value_encoding": nrn.ENCODINGS,
+        "data.bad_values": folder.BAD_VALUES,
+        "data.table": (*tables.TABLES, "fb15k_237", "synthetic"),
+        "data.groups": comparisons.GROUPS,
+        "data.protocol": comparisons.PROTOCOLS,
+        "data.direction": comparisons.DIRECTIONS,
+        "data.synthetic_kinds": synthetic.KINDS,
+        "data.control": controls.CONTROLS,
+        "data.normalize": normalize.KINDS,
+        "numeric.encoding": numeric_embedding.ENCODINGS,
+        "attention.operators": attention.OPERATORS,
+        "fusion.kind": fusion.KINDS,
+        "score.order": score.ORDERS,
+        "okcl.sampling": contrastive.SAMPLINGS,
+        "okcl.negatives": contrastive.NEGATIVES,
+        "okcl.reduce": contrastive.REDUCTIONS,
+        "okcl.similarity": contrastive.SIMILARITIES,
+        "eval.selection": selection.RULES,
+        "eval.calibration": calibration.KINDS,
+    }
+    of_two = {
+        "numeric.missing",
+        "train.optimizer",
+        "train.schedule",
+        "train.negatives",
+    }  # one comparison each
+    assert in_code.keys() | of_two == {key for key, rule in RULES.items() if rule.choices}
+    for key, choices in in_code.items():
         assert set(RULES[key].choices) == set(choices), key
+    assert set(SCALES_TO_ONE) < set(normalize.KINDS)
 
 
 @pytest.mark.parametrize(
