@@ -66,4 +66,6 @@ def _finished_report(command: Command) -> dict[str, Any] | None:
         report = read_json(command.workdir / REPORT_FILE)
     except UserError:  # missing or damaged: trained again
         return None
-    return report if isinstance(report, dict) and report.keys() >= REPORT_PARTS else None
+    if not isinstance(report, dict) or not report.keys() >= REPORT_PARTS:
+        return None
+    return report if report.get("complete") is True else None  # else the training knows whether it is

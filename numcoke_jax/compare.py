@@ -85,9 +85,10 @@ def comparison(runs: Sequence[FinishedRun]) -> dict[str, Any]:
     """Results of the runs and where the runs differ, as JSON values.
 
     Returns:
-      {"runs": [{"run", "seed", "best_epoch", "seconds", "valid", "test" (metrics), "calibration_error",
-      "inductive_mrr"}], "relations": {name: [MRR per run]}, "config": {key: [value per run]} for the keys
-      that differ, "same_data": bool, or None if a run does not say}; what a run does not have is None.
+      {"runs": [{"run", "seed", "best_epoch", "seconds", "complete", "valid", "test" (metrics),
+      "calibration_error", "inductive_mrr"}], "relations": {name: [MRR per run]}, "config": {key: [value per
+      run]} for the keys that differ, "same_data": bool, or None if a run does not say}; what a run does not
+      have is None.
     """
     hashes = [run.report.get("environment", {}).get("data_sha256") for run in runs]
     relations = dict.fromkeys(name for run in runs for name in run.report.get("relations") or {})
@@ -144,6 +145,9 @@ def show(found: Mapping[str, Any], console: Console) -> None:
         _blocks("Config keys that differ", "key", shown, console)
     elif len(runs) > 1:
         console.note("The configs are the same in every key.")
+    unfinished = ", ".join(name for name, run in zip(names, runs, strict=True) if run["complete"] is False)
+    if unfinished:
+        console.warn(f"not trained to the end, evaluated on the way: {unfinished}")
     if found["same_data"] is False:
         console.warn("the runs have different data: their metrics are not for the same task")
 
@@ -170,6 +174,7 @@ def _row(run: FinishedRun) -> dict[str, Any]:
     return {
         "run": run.name,
         **{key: report[key] for key in ("seed", "best_epoch", "seconds")},
+        "complete": report.get("complete"),
         **{split: {name: report[split][name] for name in METRICS} for split in ("valid", "test")},
         "calibration_error": calibration["test"]["after"]["ece"] if calibration else None,
         "inductive_mrr": report["inductive"]["mrr"] if "inductive" in report else None,

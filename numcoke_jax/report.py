@@ -69,6 +69,7 @@ def build_report(
     seed: int,
     best_epoch: int,
     seconds: float,
+    complete: bool,
     graph: NumericGraph,
     valid: Mapping[str, Any],
     test: Mapping[str, Any],
@@ -79,17 +80,19 @@ def build_report(
       seed: config.seed of the run.
       best_epoch: the epoch whose parameters were ranked.
       seconds: wall-clock seconds of training over all its parts.
+      complete: False if training has not come to its end, as with --mode=eval on a stopped run.
       graph: the data, for their hash among the facts about the environment.
       valid, test: count, mrr, mr, hits@1, hits@3, hits@10, and the same under exclude_self.
 
     Returns:
-      {"seed", "best_epoch", "seconds", "valid", "test", "protocol", "environment"}; a split as given, with
-      its keys in a fixed order.  Metrics of a split without queries are None.
+      {"seed", "best_epoch", "seconds", "complete", "valid", "test", "protocol", "environment"}; a split as
+      given, with its keys in a fixed order.  Metrics of a split without queries are None.
     """
     return {
         "seed": int(seed),
         "best_epoch": int(best_epoch),
         "seconds": round(float(seconds), 3),
+        "complete": bool(complete),
         "valid": _metrics(valid) | {"exclude_self": _metrics(valid["exclude_self"])},
         "test": _metrics(test) | {"exclude_self": _metrics(test["exclude_self"])},
         "protocol": {

@@ -203,16 +203,34 @@ def _refuse_lost_run(workdir: pathlib.Path) -> None:
 
 
 def _finished_report(run: Run, progress: Progress, workdir: pathlib.Path) -> dict[str, Any] | None:
-    """The report of a complete run, if it exists with its page and says what it must."""
+    """The report of a complete run, if it exists with its page and says what it must.
+
+    A report that does not say "complete", of an older version or of an evaluation by another length, is
+    given the key: its metrics are of the same checkpoint.
+    """
     if not is_complete(run, progress) or not (workdir / HTML_FILE).exists():
         return None
     try:
         report = read_json(workdir / REPORT_FILE)
         fits = report["best_epoch"] == progress.patience.best_epoch and report["seed"] == run.config.seed
         fits = fits and calibration_kind(report) == run.config.eval.calibration
-        return report if fits and {"valid", "test", "environment"} <= report.keys() else None
+        if not fits or not {"valid", "test", "environment"} <= report.keys():
+            return None
     except (UserError, KeyError, TypeError, AttributeError):  # missing, damaged or something else
         return None
+    if report.get("complete") is not True:
+        report["complete"] = True
+        if leads():
+            write_json_atomically(workdir / REPORT_FILE, report)
+    return report
+
+
+def _at_its_end(run: Run, progress: Progress, workdir: pathlib.Path) -> bool:
+    """True if the run is complete by the length that config.json gives it; this command may give another."""
+    stored = read_json(workdir / CONFIG_FILE) if (workdir / CONFIG_FILE).exists() else {}
+    now = flat_config(run.config)
+    same_length = all(stored.get(key, now[key]) == now[key] for key in ("train.epochs", "train.patience"))
+    return same_length and is_complete(run, progress)
 
 
 @dataclasses.dataclass
@@ -452,6 +470,7 @@ def _report(
         seed=run.config.seed,
         best_epoch=progress.patience.best_epoch,
         seconds=progress.seconds,
+        complete=_at_its_end(run, progress, workdir),
         graph=run.graph,
         valid=ranks["valid"]["all"] | {"exclude_self": ranks["valid"]["exclude_self"]},
         test=ranks["test"]["all"] | {"exclude_self": ranks["test"]["exclude_self"]},

@@ -79,6 +79,20 @@ def test_a_run_that_is_older_than_a_key_has_its_default(
     assert found == {"model.products": ["float32", "bfloat16"]}
 
 
+def test_a_run_that_is_not_trained_to_its_end_is_named(
+    finished: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [finished(name, 0.5) for name in ("older", "whole", "stopped")]
+    for run, complete in zip(runs[1:], (True, False), strict=True):
+        report = json.loads((run / "report.json").read_text())
+        (run / "report.json").write_text(json.dumps({**report, "complete": complete}))
+    found = json.loads(output(capsys, *runs, "--json"))
+    assert [run["complete"] for run in found["runs"]] == [None, True, False]
+    assert main([str(run) for run in runs]) == 0
+    shown = " ".join("".join(capsys.readouterr()).split())
+    assert "not trained to the end, evaluated on the way: 3 stopped" in shown
+
+
 @pytest.mark.parametrize("count", [1, RUNS_A_BLOCK, 2 * RUNS_A_BLOCK + 1])
 def test_any_number_of_runs_fits_80_columns(
     count: int, finished: Run, capsys: pytest.CaptureFixture[str]

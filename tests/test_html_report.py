@@ -62,7 +62,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]
         ranks = {split: run.evaluate.ranks(trained.params, split) for split in ("valid", "test")}
         whole = {split: summaries(found) for split, found in ranks.items()}
         found = {split: m["all"] | {"exclude_self": m["exclude_self"]} for split, m in whole.items()}
-        report = build_report(seed=0, best_epoch=3, seconds=61.0, graph=run.graph, **found)
+        report = build_report(seed=0, best_epoch=3, seconds=61.0, complete=True, graph=run.graph, **found)
         report["relations"] = relation_metrics(run.graph, "test", ranks["test"])
         report["order_accuracy"] = order_accuracy_of(run, trained.params)
         report["calibration"] = calibration_of(run, trained.params)

@@ -227,13 +227,17 @@ def test_the_report_has_the_promised_keys_in_a_fixed_order(tmp_path: Path) -> No
         seed=3,
         best_epoch=20,
         seconds=12.34567,
+        complete=False,
         graph=make_graph(),
         valid=nothing | {"exclude_self": nothing},
         test=metrics | {"exclude_self": metrics | {"mrr": 0.7}},
     )
     write_json_atomically(tmp_path / "report.json", report)
     stored = read_json(tmp_path / "report.json")
-    assert list(stored) == ["seed", "best_epoch", "seconds", "valid", "test", "protocol", "environment"]
+    assert list(stored) == [
+        *("seed", "best_epoch", "seconds", "complete", "valid", "test", "protocol", "environment")
+    ]
+    assert stored["complete"] is False
     facts = {split: len(make_graph().split(split)) for split in ("train", "valid", "test")}
     assert stored["protocol"]["ranked"] == "tails" and stored["protocol"]["facts"] == facts
     assert (stored["seed"], stored["best_epoch"], stored["seconds"]) == (3, 20, 12.346)
@@ -247,7 +251,15 @@ def test_the_report_has_the_promised_keys_in_a_fixed_order(tmp_path: Path) -> No
 def test_a_report_with_a_metric_missing_is_refused() -> None:
     metrics = {"count": 1, "mrr": 1.0}
     with pytest.raises(KeyError, match="mr"):
-        build_report(seed=0, best_epoch=0, seconds=0.0, graph=make_graph(), valid=metrics, test=metrics)
+        build_report(
+            seed=0,
+            best_epoch=0,
+            seconds=0.0,
+            complete=True,
+            graph=make_graph(),
+            valid=metrics,
+            test=metrics,
+        )
 
 
 # --- environment
