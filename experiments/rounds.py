@@ -1,9 +1,11 @@
 """What experiments share: a config is run in a workdir of its own, unless its report already exists."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from numcoke_jax.command_line import Command, parse_command_line
+from numcoke_jax.command_line import Command, parse_command_line, with_flagfiles
+from numcoke_jax.config_checks import RULES
 from numcoke_jax.console import Console
 from numcoke_jax.data.load import load_graph
 from numcoke_jax.errors import UserError
@@ -12,6 +14,7 @@ from numcoke_jax.train import REPORT_FILE, train_and_evaluate
 from numcoke_jax.workdir import CONFIG_FILE, flat_config
 
 CONSOLE_FILE = "console.log"  # what the run would have shown on the screen
+CONFIG_FLAG = "--config, with two dashes"  # -config=FILE is passed on, and would be the config of every run
 REPORT_PARTS = {"seed", "valid", "test", "environment"}
 
 
@@ -26,6 +29,28 @@ def round_command(arguments: Sequence[str]) -> Command:
         flag = "--overwrite" if command.overwrite else f"--mode={command.mode}"
         raise UserError(f"{flag} has no meaning in an experiment, which trains the missing runs")
     return command
+
+
+def flag_names(flags: Sequence[str]) -> list[str]:
+    """What the flags set, those of flag files included: "workdir", or "model.dim" of --config.model.dim=8.
+
+    --noconfig.KEY, the other way to write --config.KEY=false, is of the same key.
+    """
+    names = (flag.partition("=")[0] for flag in with_flagfiles(flags) if flag.startswith("-"))
+    return [re.sub(r"^--?((no)?config\.)?", "", name) for name in names]
+
+
+def refuse_flags(flags: Sequence[str], instead: Mapping[str, str]) -> None:
+    """Raises UserError if a flag sets one of the names, for which the experiment has a flag of its own.
+
+    Args:
+      flags: those that every run is given.
+      instead: name, as `flag_names` has them -> the experiment's flag.
+    """
+    for name in flag_names(flags):
+        if name in instead:
+            flag = f"--config.{name}" if name in RULES else f"--{name}"
+            raise UserError(f"{flag} has no meaning here: see {instead[name]}")
 
 
 def run_round(command: Command) -> dict[str, Any]:

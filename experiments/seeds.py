@@ -19,7 +19,7 @@ from typing import Any
 import rich.console
 from rich.table import Table
 
-from experiments.rounds import round_command, run_round
+from experiments.rounds import CONFIG_FLAG, refuse_flags, round_command, run_round
 from numcoke_jax.command_line import Command
 from numcoke_jax.commands import OneLineParser, run_command
 from numcoke_jax.console import METRIC_TITLES
@@ -47,8 +47,7 @@ def commands_of(
     """
     if not 1 <= seeds <= MOST_SEEDS:
         raise UserError(f"--seeds={seeds} is out of range: needs an integer >= 1 and <= {MOST_SEEDS}")
-    if any(flag.partition("=")[0].lstrip("-") == "workdir" for flag in extra):
-        raise UserError("--workdir has no meaning here: every round has a folder of its own under --out")
+    refuse_flags(extra, {"config": CONFIG_FLAG, "workdir": "--out, under which every round has a folder"})
     base = round_command([f"--config={config}", *extra])
     first, own = base.config.seed, base.workdir
     out = out or own.with_name(f"{own.name.removesuffix(f'seed{first}')}seeds")

@@ -18,7 +18,7 @@ from typing import Any
 import rich.console
 from rich.table import Table
 
-from experiments.rounds import mrr_of_test, round_command, run_round
+from experiments.rounds import CONFIG_FLAG, flag_names, mrr_of_test, refuse_flags, round_command, run_round
 from experiments.seeds import check_same_data, summary
 from numcoke_jax.commands import OneLineParser, run_command
 from numcoke_jax.config_checks import RULES
@@ -29,6 +29,8 @@ from numcoke_jax.report import write_json_atomically
 LONGEST_RUN = RULES["train.epochs"].high
 SHOWN = ("mrr", "hits@1", "mr")  # on the screen, which has 80 columns; the JSON has all metrics
 VALUES = ("true,shuffled", "true")
+GIVEN = {"config": CONFIG_FLAG, "workdir": "--out", "seed": "--seeds", "data.path": "--data"}
+OF_A_TABLE = ("data.split", "data.missing_rate")  # what a folder has already
 
 Key = tuple[str, str]  # setting, values
 
@@ -101,12 +103,13 @@ def flags_of(
     number that the config leaves to the graph.
 
     Raises:
-      UserError: a wrong key or value, or a flag of `extra` for a key of `values`.
+      UserError: a wrong key or value, or a flag of `extra` for what the experiment gives; or values for a
+        table where the config has a folder.
     """
-    for flag in extra:
-        key = flag.lstrip("-").partition("=")[0].removeprefix("config.")
-        if key in values:
-            raise UserError(f"--config.{key}: the experiment sets {key} itself; leave the flag out")
+    for name in flag_names(extra):
+        if name in values:
+            raise UserError(f"--config.{name}: the experiment sets {name} itself; leave the flag out")
+    refuse_flags(extra, GIVEN)
     if not 0 <= epochs <= LONGEST_RUN:
         raise UserError(f"--epochs={epochs} is out of range: needs an integer >= 0 and <= {LONGEST_RUN:.0f}")
     flags = [
@@ -117,7 +120,11 @@ def flags_of(
         f"--config.seed={seed}",
         f"--workdir={workdir}",
     ]
-    train = round_command(flags).config.train
+    parsed = round_command(flags).config
+    train = parsed.train
+    for key in OF_A_TABLE if parsed.data.path else ():
+        if key in values:
+            raise UserError(f"{key} is of a table: the folder data.path={parsed.data.path} is as it is")
     if not epochs or 0 < train.epochs <= epochs:
         return flags
     every = min(train.eval_every_epochs, epochs)

@@ -27,7 +27,7 @@ import rich.console
 from rich.table import Table
 
 from experiments import figures, sweep
-from experiments.rounds import mrr_of_test, round_command, run_round
+from experiments.rounds import flag_names, mrr_of_test, refuse_flags, round_command, run_round
 from numcoke_jax.command_line import Command
 from numcoke_jax.commands import run_command
 from numcoke_jax.config import default_config
@@ -125,7 +125,7 @@ def flags_of(trial: Trial, options: argparse.Namespace, extra: Sequence[str], co
       UserError: a wrong flag, key or value.
     """
     preset, number = trial
-    fixed = {flag.partition("=")[0].lstrip("-").removeprefix("config.") for flag in extra}
+    fixed = set(flag_names(extra))
     if "model.dim" in fixed:  # both sizes are one knob
         fixed.add("model.attribute_dim")
     settings = drawn_settings(preset, number, options.seed)
@@ -329,9 +329,7 @@ def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         if preset not in PRESETS:
             hint = did_you_mean(preset, PRESETS) or f"; needs some of {','.join(PRESETS)}"
             raise UserError(f"--presets={printable(preset)} is not a choice{hint}")
-    for flag in extra:
-        if flag.partition("=")[0].lstrip("-") in ("workdir", "config.seed", "config.data.control"):
-            raise UserError(f"{printable(flag)} has no meaning here: see --out, --seed and --values")
+    refuse_flags(extra, {"seed": "--seed", "data.control": "--values"})
     return options, extra
 
 

@@ -163,6 +163,35 @@ def test_a_flag_for_a_key_that_the_experiment_gives_is_refused_before_any_run(
     assert capsys.readouterr().err == said and not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--config.seed=7"], "--config.seed has no meaning here: see --seeds"),
+        (["--flagfile=FILE"], "--config.seed has no meaning here: see --seeds"),
+        (["--workdir=elsewhere"], "--workdir has no meaning here: see --out"),
+        (["--config.data.path=other"], "--config.data.path has no meaning here: see --data"),
+        (["-config=configs/cars.py"], "--config has no meaning here: see --config, with two dashes"),
+        (["--noconfig.experts.noise"], "--config.experts.noise: the experiment sets experts.noise itself;"),
+    ],
+)
+def test_what_an_experiment_gives_is_refused_however_it_is_spelled(
+    flags: list[str], said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "flags").write_text("--config.seed=7\n")
+    extra = [flag.replace("FILE", str(tmp_path / "flags")) for flag in flags]
+    with pytest.raises(UserError, match=f"^{said}"):
+        sweep.flags_of("configs/credit.py:paper", {"experts.noise": True}, tmp_path, extra=extra)
+
+
+def test_a_value_that_only_a_table_takes_is_refused_for_a_folder(tmp_path: Path) -> None:
+    """A folder of the config's own included: its split is as it is."""
+    config = tmp_path / "mine.py"
+    text = Path("configs/credit.py").read_text()
+    config.write_text(text.replace("    return", "    config.data.path = 'somewhere'\n    return"))
+    with pytest.raises(UserError, match=r"^data.missing_rate is of a table: the folder data.path=somewhere"):
+        sweep.flags_of(str(config), {"data.missing_rate": 0.2}, tmp_path)
+
+
 @pytest.mark.parametrize("text", ["", "1,", "a", "-1", "1.5", "0,0"])
 def test_seeds_are_different_integers(text: str) -> None:
     with pytest.raises(UserError, match="must be different integers joined by commas"):
