@@ -23,8 +23,8 @@ import rich.console
 from rich.table import Table
 
 from experiments import figures, sweep
-from experiments.rounds import mrr_of_test, round_command, run_round
-from experiments.seeds import check_same_data, summary
+from experiments.rounds import mrr_of_test, round_command, run_rounds
+from experiments.seeds import summary
 from numcoke_jax.command_line import Command
 from numcoke_jax.commands import OneLineParser, run_command
 from numcoke_jax.console import METRIC_TITLES
@@ -162,14 +162,12 @@ def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
 
 def _run(arguments: Sequence[str]) -> int:
     options, extra = _options(arguments)
-    reports: dict[Key, list[dict[str, Any]]] = {}
-    for (key, seed), command in commands_of(options, extra).items():
-        reports.setdefault(key, []).append(run_round(command))
-        mrr = mrr_of_test(reports[key][-1])
-        print(f"{' '.join(filter(None, key))} seed {seed}: test MRR {mrr:.4f}", flush=True)
-    for of_key in reports.values():
-        check_same_data(of_key)
-    rows = rows_of(reports)
+
+    def tell(which: tuple[Key, int], report: dict[str, Any]) -> None:
+        run = f"{' '.join(filter(None, which[0]))} seed {which[1]}"
+        print(f"{run}: test MRR {mrr_of_test(report):.4f}", flush=True)
+
+    rows = rows_of(sweep.by_key(run_rounds(commands_of(options, extra), tell)))
     title = Path(options.data).name or Path(options.config).stem
     show(rows, title)
     write_json_atomically(options.out / "literal_use.json", rows)

@@ -19,7 +19,7 @@ from typing import Any
 import rich.console
 from rich.table import Table
 
-from experiments.rounds import CONFIG_FLAG, refuse_flags, round_command, run_round
+from experiments.rounds import CONFIG_FLAG, refuse_flags, round_command, run_rounds
 from numcoke_jax.command_line import Command
 from numcoke_jax.commands import OneLineParser, run_command
 from numcoke_jax.console import METRIC_TITLES
@@ -82,18 +82,6 @@ def mean_and_deviation(numbers: Sequence[float | None]) -> dict[str, float | Non
     }
 
 
-def check_same_data(reports: Sequence[dict[str, Any]]) -> None:
-    """Raises UserError unless all rounds were trained on the same facts and values."""
-    hashes = {report["seed"]: report["environment"]["data_sha256"] for report in reports}
-    first = next(iter(hashes))
-    for seed, digest in hashes.items():
-        if digest != hashes[first]:
-            raise UserError(
-                f"the rounds of seed {first} and seed {seed} were trained on different data (sha256 "
-                f"{hashes[first][:12]}... and {digest[:12]}...): give another --out"
-            )
-
-
 def show(result: dict[str, Any], rounds: int, title: str) -> None:
     """Print the summary as a table of at most 80 columns."""
     heading = f"{title}: {rounds} round{'s' if rounds > 1 else ''}"
@@ -131,12 +119,12 @@ def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
 def _run(arguments: Sequence[str]) -> int:
     options, extra = _options(arguments)
     commands, out = commands_of(options.config, options.seeds, options.out, extra)
-    reports = []
-    for command in commands:
-        reports.append(run_round(command))
-        mrr = cell({"mean": reports[-1]["test"]["mrr"], "std": None})
-        print(f"seed {command.config.seed}: test MRR {mrr}", flush=True)
-    check_same_data(reports)
+
+    def tell(seed: int, report: dict[str, Any]) -> None:
+        mrr = cell({"mean": report["test"]["mrr"], "std": None})
+        print(f"seed {seed}: test MRR {mrr}", flush=True)
+
+    reports = list(run_rounds({command.config.seed: command for command in commands}, tell).values())
     result = summary(reports)
     write_json_atomically(out / FILE, {**result, "rounds": reports})
     show(result, len(reports), out.name)

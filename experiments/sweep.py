@@ -13,13 +13,13 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import rich.console
 from rich.table import Table
 
-from experiments.rounds import CONFIG_FLAG, flag_names, mrr_of_test, refuse_flags, round_command, run_round
-from experiments.seeds import check_same_data, summary
+from experiments.rounds import CONFIG_FLAG, flag_names, mrr_of_test, refuse_flags, round_command, run_rounds
+from experiments.seeds import summary
 from numcoke_jax.commands import OneLineParser, run_command
 from numcoke_jax.config_checks import RULES
 from numcoke_jax.console import METRIC_TITLES
@@ -33,6 +33,7 @@ GIVEN = {"config": CONFIG_FLAG, "workdir": "--out", "seed": "--seeds", "data.pat
 OF_A_TABLE = ("data.split", "data.missing_rate")  # what a folder has already
 
 Key = tuple[str, str]  # setting, values
+K = TypeVar("K")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,14 +166,21 @@ def run_settings(
         for control in options.values.split(",")
         for seed in seeds
     }
-    reports: dict[Key, list[dict[str, Any]]] = {}
-    for (key, seed), command in commands.items():
-        reports.setdefault(key, []).append(run_round(command))
-        label = key[0] if key[1] == "true" else f"{key[0]}, {key[1]} values"
-        print(f"{label}, seed {seed}: test MRR {mrr_of_test(reports[key][-1]):.4f}", flush=True)
-    for of_key in reports.values():
-        check_same_data(of_key)
-    return reports
+
+    def tell(which: tuple[Key, int], report: dict[str, Any]) -> None:
+        (label, control), seed = which
+        label = label if control == "true" else f"{label}, {control} values"
+        print(f"{label}, seed {seed}: test MRR {mrr_of_test(report):.4f}", flush=True)
+
+    return by_key(run_rounds(commands, tell))
+
+
+def by_key(reports: Mapping[tuple[K, int], dict[str, Any]]) -> dict[K, list[dict[str, Any]]]:
+    """The reports of (key, seed) by key, one a seed."""
+    found: dict[K, list[dict[str, Any]]] = {}
+    for (key, _), report in reports.items():
+        found.setdefault(key, []).append(report)
+    return found
 
 
 def _run_folder(label: str, control: str, seed: int) -> str:

@@ -21,6 +21,7 @@ import csv
 import dataclasses
 import functools
 import io
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,8 @@ from rich.table import Table
 
 from experiments import figures, sweep
 from experiments.paper_table2 import DATA_SETS, LOWER_IS_BETTER, METRICS, MODELS, PRINTED
-from experiments.rounds import mrr_of_test, round_command, run_round
-from experiments.seeds import check_same_data, summary
+from experiments.rounds import mrr_of_test, round_command, run_rounds
+from experiments.seeds import summary
 from numcoke_jax.command_line import Command
 from numcoke_jax.commands import OneLineParser, run_command
 from numcoke_jax.config_checks import did_you_mean, printable
@@ -309,14 +310,13 @@ def _run(arguments: Sequence[str]) -> int:
     data_sets = data_sets_of(options.data)
     authors = authors_of(options.authors, data_sets)
     commands = commands_of(options, data_sets, extra)
-    reports: dict[Key, list[dict[str, Any]]] = {}
-    for number, ((key, seed), command) in enumerate(commands.items(), start=1):
-        reports.setdefault(key, []).append(run_round(command))
-        mrr = mrr_of_test(reports[key][-1])
-        print(f"{number}/{len(commands)} {' '.join(key)} seed {seed}: test MRR {mrr:.4f}", flush=True)
-    for of_key in reports.values():
-        check_same_data(of_key)
-    rows = rows_of(reports, authors)
+    numbers = itertools.count(1)
+
+    def tell(which: tuple[Key, int], report: dict[str, Any]) -> None:
+        run = f"{next(numbers)}/{len(commands)} {' '.join(which[0])} seed {which[1]}"
+        print(f"{run}: test MRR {mrr_of_test(report):.4f}", flush=True)
+
+    rows = rows_of(sweep.by_key(run_rounds(commands, tell)), authors)
     shares = improvements(rows)
     show(rows, shares)
     write_json_atomically(options.out / "table2.json", {"rows": rows, "improvement": shares})

@@ -27,7 +27,7 @@ import rich.console
 from rich.table import Table
 
 from experiments import figures, sweep
-from experiments.rounds import flag_names, mrr_of_test, refuse_flags, round_command, run_round
+from experiments.rounds import Data, flag_names, mrr_of_test, refuse_flags, round_command, run_round
 from numcoke_jax.command_line import Command
 from numcoke_jax.commands import run_command
 from numcoke_jax.config import default_config
@@ -141,13 +141,14 @@ def flags_of(trial: Trial, options: argparse.Namespace, extra: Sequence[str], co
     )
 
 
-def run_trial(trial: Trial, flags: Sequence[str]) -> dict[str, Any]:
+def run_trial(trial: Trial, flags: Sequence[str], data: Data) -> dict[str, Any]:
     """The record of a trial: read if it exists, else made from the run, which is trained or resumed.
 
     A run whose loss is not finite is recorded as failed, so that the search continues and does not retry it.
 
     Raises:
-      UserError: no validation facts to choose by; or what the training raises.
+      UserError: no validation facts to choose by, other data than those of the other trials, or what the
+        training raises.
     """
     command = round_command(flags)
     path = command.workdir.with_suffix(".json")
@@ -163,7 +164,8 @@ def run_trial(trial: Trial, flags: Sequence[str]) -> dict[str, Any]:
         "failed": None,
     }
     try:
-        report = run_round(command)
+        report = run_round(command, data)
+        data.check(command, report, read=False)
     except FloatingPointError as error:
         record["failed"] = printable(str(error), longest=300)
     else:
@@ -178,6 +180,15 @@ def run_trial(trial: Trial, flags: Sequence[str]) -> dict[str, Any]:
         record["data_sha256"] = report["environment"]["data_sha256"]
     write_json_atomically(path, record)
     return record
+
+
+def check_data(trials: Mapping[Trial, Sequence[str]], data: Data) -> None:
+    """Raises UserError if a trial that is recorded was trained on other data than there are now."""
+    for flags in trials.values():
+        command = round_command(flags)
+        record = recorded(command.workdir.with_suffix(".json"), command)
+        if record is not None and record["failed"] is None:
+            data.check(command, {"environment": record}, read=True)
 
 
 def recorded(path: Path, command: Command) -> dict[str, Any] | None:
@@ -212,15 +223,6 @@ def best_of(records: Sequence[Record]) -> Record | None:
     """The record with the highest validation MRR, the first trial if tied; None if all failed."""
     finished = [record for record in records if record["failed"] is None]
     return max(finished, key=lambda record: (record["selection_mrr"], -record["trial"]), default=None)
-
-
-def check_same_data(records: Sequence[Record]) -> None:
-    """Raises UserError unless all finished trials were trained on the same facts and values."""
-    hashes = {record["data_sha256"]: record for record in records if record["failed"] is None}
-    if len(hashes) > 1:
-        first, second = list(hashes.values())[:2]
-        names = [f"{record['preset']} trial {record['trial']}" for record in (first, second)]
-        raise UserError(f"{names[0]} and {names[1]} were trained on different data: give another --out")
 
 
 def rows_of(records: Sequence[Record], controls: Mapping[str, Record | None]) -> list[dict[str, Any]]:
@@ -338,19 +340,22 @@ def _run(arguments: Sequence[str]) -> int:
     presets = list(dict.fromkeys(options.presets.split(",")))
     trials = [(preset, number) for number in range(options.trials) for preset in presets]
     flags = {trial: flags_of(trial, options, extra) for trial in trials}  # all are checked before the first
+    data = Data()
+    check_data(flags, data)
     records = []
     for count, trial in enumerate(trials, start=1):
-        record = run_trial(trial, flags[trial])
+        record = run_trial(trial, flags[trial], data)
         records.append(record)
         found = "failed" if record["failed"] else f"validation MRR {record['selection_mrr']:.4f}"
         print(f"{count}/{len(trials)} {trial[0]} trial {trial[1]}: {found}", flush=True)
-    check_same_data(records)
     controls: dict[str, Record | None] = {}
     for preset in presets if options.values == "true,shuffled" else []:
         best = best_of([record for record in records if record["preset"] == preset])
         if best is not None:
             trial = preset, best["trial"]
-            controls[preset] = run_trial(trial, flags_of(trial, options, extra, "shuffled"))
+            shuffled = flags_of(trial, options, extra, "shuffled")
+            check_data({trial: shuffled}, data)
+            controls[preset] = run_trial(trial, shuffled, data)
     rows = rows_of(records, controls)
     show(rows, f"{options.trials} trials per preset: {Path(options.data or options.config).stem}")
     write_json_atomically(options.out / "tune.json", {"rows": rows, "trials": records, "shuffled": controls})

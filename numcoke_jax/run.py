@@ -76,16 +76,8 @@ class Run:
 
 def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
     """Load the data of a checked config (unless given), build model, optimiser and compiled functions."""
-    loaded = loaded or load_graph(config.data)
-    graph = controlled_values(loaded.graph, config.data.control, seed=config.data.seed)
-    if graph is not loaded.graph:
-        notice = f"control experiment: the values are {config.data.control}"
-        loaded = dataclasses.replace(loaded, graph=graph, notices=[*loaded.notices, notice])
-    held_out = None
-    if config.eval.inductive:
-        graph, held_out = hold_out(graph, config.eval.inductive, config.data.seed)
-        notice = f"eval.inductive: {len(held_out.names)} entities with {len(held_out.facts)} facts held out"
-        loaded = dataclasses.replace(loaded, graph=graph, notices=[*loaded.notices, notice])
+    loaded, held_out = trained_on(config, loaded or load_graph(config.data))
+    graph = loaded.graph
     scale = LiteralScale.fit(graph, config.data.normalize)
     train = config.train
     if train.candidates and config.model.name in READS_FACTS:
@@ -153,6 +145,20 @@ def _without_effect(
             f"train.learning_rate={train.learning_rate:g} is never reached"
         )
     return notices
+
+
+def trained_on(config: ConfigDict, loaded: LoadedGraph) -> tuple[LoadedGraph, HeldOut | None]:
+    """The graph that a run trains on, made from its data: values as the control says, entities held out."""
+    graph = controlled_values(loaded.graph, config.data.control, seed=config.data.seed)
+    if graph is not loaded.graph:
+        notice = f"control experiment: the values are {config.data.control}"
+        loaded = dataclasses.replace(loaded, graph=graph, notices=[*loaded.notices, notice])
+    held_out = None
+    if config.eval.inductive:
+        graph, held_out = hold_out(graph, config.eval.inductive, config.data.seed)
+        notice = f"eval.inductive: {len(held_out.names)} entities with {len(held_out.facts)} facts held out"
+        loaded = dataclasses.replace(loaded, graph=graph, notices=[*loaded.notices, notice])
+    return loaded, held_out
 
 
 def literals_for(config: ConfigDict, scale: LiteralScale, graph: NumericGraph) -> Literals:

@@ -1,4 +1,4 @@
-"""What experiments share: which runs count as finished."""
+"""What experiments share: which runs count as finished, and that all are on the same data."""
 
 import io
 import json
@@ -11,6 +11,7 @@ from experiments import rounds
 from numcoke_jax.command_line import Command
 from numcoke_jax.config_files import canonical_config
 from numcoke_jax.console import Console
+from numcoke_jax.errors import UserError
 from numcoke_jax.run import create_run
 from numcoke_jax.train import evaluate_only
 from tests.test_resume import stopping
@@ -56,3 +57,40 @@ def test_a_report_without_the_key_is_completed_without_training(
         assert rounds.run_round(command) == {**older, "complete": True} == report_of(command.workdir)
     monkeypatch.setattr(rounds, "train_and_evaluate", None)
     assert rounds.run_round(command) == report_of(command.workdir), "read from now on"
+
+
+@pytest.mark.slow
+def test_runs_on_data_that_changed_meanwhile_are_not_joined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither with what is trained now nor with one another; each control and share held out has a graph."""
+    data = write_folder(tmp_path / "graph")
+    changes: list[dict[str, Any]] = [
+        {},
+        {"data__control": "shuffled"},
+        {"eval__inductive": 0.2},
+        {"seed": 1},
+    ]
+    commands = {
+        str(number): command_of(data, tmp_path / f"run{number}", train__epochs=1, **change)
+        for number, change in enumerate(changes)
+    }
+    told: list[str] = []
+    with compiled_fast():
+        trained = {key: command for key, command in commands.items() if key != "3"}
+        found = rounds.run_rounds(trained, lambda key, _: told.append(key))
+        assert told == ["0", "1", "2"] and rounds.run_rounds(trained, lambda *_: None) == found
+        assert len({report["environment"]["data_sha256"] for report in found.values()}) == 3
+    lines = (data / "test.txt").read_text().splitlines(keepends=True)
+    (data / "test.txt").write_text("".join(lines[1:]))
+    for keys in (["0"], ["1"], ["2"], ["3", "0"]):
+        with pytest.raises(UserError, match=f"run{keys[-1]} is a run on other data"):
+            rounds.run_rounds({key: commands[key] for key in keys}, lambda *_: None)
+    assert not (tmp_path / "run3").exists(), "refused before anything is trained"
+
+    monkeypatch.setattr(rounds, "_finished_report", lambda _: None)
+    monkeypatch.setattr(
+        rounds, "run_round", lambda command, _: {"environment": {"data_sha256": f"{command.workdir}"}}
+    )
+    with pytest.raises(UserError, match=r"run3 is a run on other data"):
+        rounds.run_rounds({key: commands[key] for key in ("0", "1", "3")}, lambda *_: None)

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from experiments import rounds
-from experiments.seeds import check_same_data, commands_of, main, show, summary
-from numcoke_jax.errors import UserError
+from experiments.seeds import commands_of, main, show, summary
 from numcoke_jax.train import train_and_evaluate
 from tests.tiny_runs import compiled_fast, config_of, overrides_of, snapshot, write_folder
 
@@ -45,12 +44,6 @@ def test_the_table_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert "123456.7891 ± 98765.4321" in "".join(lines), "nothing is cut"
-
-
-def test_rounds_of_different_data_are_not_averaged() -> None:
-    check_same_data([report(3, 0.5), report(4, 0.7)])
-    with pytest.raises(UserError, match=r"seed 3 and seed 5 were trained on different data \(sha256 abab"):
-        check_same_data([report(3, 0.5), report(4, 0.7), report(5, 0.7, "cd" * 32)])
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from experiments import (
     literal_use,
     num_experts,
     relation_weight,
+    rounds,
     sweep,
     table2,
     tune,
@@ -111,11 +112,11 @@ def test_controls_have_a_workdir_of_their_own_and_the_true_values_keep_theirs(
 ) -> None:
     ran = {}
 
-    def run_round(command: Any) -> dict[str, Any]:
+    def run_round(command: Any, _: Any) -> dict[str, Any]:
         ran[command.workdir.name] = command.config.data.control
         return report(0.5, command.config.seed)
 
-    monkeypatch.setattr(sweep, "run_round", run_round)
+    monkeypatch.setattr(rounds, "run_round", run_round)
     arguments = ["--seeds=0,1", "--experts=2", f"--out={tmp_path}"]
     assert num_experts.main([*arguments, "--values=true"]) == 0
     assert ran == {"K_2-seed0": "true", "K_2-seed1": "true"}
@@ -215,9 +216,9 @@ def test_wrong_values_are_refused(name: str, changes: dict[str, str], said: str)
 @pytest.mark.parametrize(
     ("command", "runs", "flags"),
     [
-        (num_experts, sweep, ["--seeds=0", "--experts=1"]),
-        (table2, table2, ["--quick", "--models=transe"]),
-        (literal_use, literal_use, ["--config=configs/cars.py", "--presets=transe", "--seeds=0"]),
+        (num_experts, rounds, ["--seeds=0", "--experts=1"]),
+        (table2, rounds, ["--quick", "--models=transe"]),
+        (literal_use, rounds, ["--config=configs/cars.py", "--presets=transe", "--seeds=0"]),
         (tune, tune, ["--config=configs/cars.py", "--presets=transe", "--trials=1"]),
     ],
 )
@@ -232,7 +233,7 @@ def test_a_graph_without_test_facts_is_refused_in_one_line(
     """Such as --config.data.split=0.9,0.1,0: a folder or a table may have none, and its test MRR is null."""
     untested = {**report(0.5, 0), "selection_mrr": 0.5, "best_epoch": 1, "seconds": 1.0}
     untested["test"] = dict.fromkeys(untested["test"])
-    monkeypatch.setattr(runs, "run_round", lambda _: untested)
+    monkeypatch.setattr(runs, "run_round", lambda *_: untested)
     assert command.main([*flags, f"--out={tmp_path}"]) == 2
     said = "error: the graph has no test facts, which this experiment needs for its figures\n"
     assert capsys.readouterr().err == said

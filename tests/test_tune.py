@@ -38,12 +38,13 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Folders of the runs that were trained, with a stub for the training: see `faked`."""
     made: list[str] = []
 
-    def run_round(command: Any) -> dict[str, Any]:
+    def run_round(command: Any, _: Any) -> dict[str, Any]:
         command.workdir.mkdir(parents=True, exist_ok=True)
         made.append(f"{command.workdir.parent.name}/{command.workdir.name}")
         return faked(command)
 
     monkeypatch.setattr(tune, "run_round", run_round)
+    monkeypatch.setattr(tune, "check_data", lambda *_: None)  # the records are not of real data
     return made
 
 
@@ -163,10 +164,10 @@ def test_after_a_kill_the_same_command_goes_on_with_the_trial_that_was_stopped(
 ) -> None:
     arguments = ["--presets=numeric,transe", "--trials=2", "--values=true", f"--out={tmp_path}"]
 
-    def killed(command: Any) -> dict[str, Any]:
+    def killed(command: Any, data: Any) -> dict[str, Any]:
         if command.workdir == tmp_path / "numeric" / "trial001":
             raise KeyboardInterrupt
-        return whole(command)
+        return whole(command, data)
 
     whole = tune.run_round
     monkeypatch.setattr(tune, "run_round", killed)
@@ -184,7 +185,7 @@ def test_a_diverged_trial_is_recorded_and_not_tried_again(
 ) -> None:
     tried = []
 
-    def run_round(command: Any) -> dict[str, Any]:
+    def run_round(command: Any, _: Any) -> dict[str, Any]:
         tried.append(command.workdir.name)
         command.workdir.mkdir(parents=True, exist_ok=True)
         if command.workdir.name == "trial001":
@@ -192,6 +193,7 @@ def test_a_diverged_trial_is_recorded_and_not_tried_again(
         return faked(command)
 
     monkeypatch.setattr(tune, "run_round", run_round)
+    monkeypatch.setattr(tune, "check_data", lambda *_: None)
     arguments = ["--presets=transe", "--trials=3", "--values=true", f"--out={tmp_path}"]
     assert tune.main(arguments) == tune.main(arguments) == 0
     assert tried == ["trial000", "trial001", "trial002"]
@@ -205,7 +207,7 @@ def test_a_diverged_trial_is_recorded_and_not_tried_again(
 def test_where_all_trials_fail_the_table_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def run_round(command: Any) -> dict[str, Any]:
+    def run_round(command: Any, _: Any) -> dict[str, Any]:
         command.workdir.mkdir(parents=True, exist_ok=True)
         raise FloatingPointError("the loss was NaN at step 7")
 
@@ -227,20 +229,21 @@ def test_a_flag_of_the_user_fixes_a_knob_for_every_run() -> None:
 def test_trials_of_different_data_are_not_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def run_round(command: Any) -> dict[str, Any]:
+    def run_round(command: Any, _: Any) -> dict[str, Any]:
         command.workdir.mkdir(parents=True, exist_ok=True)
         return report(0.5, 0.5, data="ab"[command.workdir.name == "trial001"])
 
     monkeypatch.setattr(tune, "run_round", run_round)
     assert tune.main(["--presets=transe", "--trials=2", f"--out={tmp_path}"]) == 2
-    said = "error: transe trial 0 and transe trial 1 were trained on different data: give another --out\n"
-    assert capsys.readouterr().err == said
+    line = capsys.readouterr().err
+    assert "trial001 is a run on other data (sha256 bbbbbbbbbbbb... there, aaaaaaaaaaaa... now)" in line
+    assert line.count("\n") == 1 and line.endswith("or give another --out\n")
 
 
 def test_a_graph_without_validation_facts_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(tune, "run_round", lambda command: report(None, 0.5))
+    monkeypatch.setattr(tune, "run_round", lambda *_: report(None, 0.5))
     assert tune.main(["--presets=transe", "--trials=1", f"--out={tmp_path}"]) == 2
     line = capsys.readouterr().err
     assert line.endswith(
@@ -309,10 +312,14 @@ def test_two_trials_of_a_tiny_graph_for_real(tmp_path: Path, capsys: pytest.Capt
         "--config.train.eval_every_epochs=1",
     ]
     with tiny_runs.compiled_fast():
-        assert tune.main(arguments) == 0
+        assert tune.main(arguments) == tune.main(arguments) == 0
     for trial, record in records_of(tmp_path / "out", "transe").items():
         log = (tmp_path / "out" / "transe" / f"trial{trial:03d}" / "metrics.jsonl").read_text()
         rows = [row for row in map(json.loads, log.splitlines()) if row["kind"] == "valid"]
         assert record["selection_mrr"] == max(row["mrr"] for row in rows)
         assert len(rows) == 3 and record["best_epoch"] in (1, 2, 3)
     assert "2 trials per preset: graph" in capsys.readouterr().out
+    lines = (folder / "test.txt").read_text().splitlines(keepends=True)
+    (folder / "test.txt").write_text("".join(lines[1:]))
+    assert tune.main(arguments) == 2
+    assert "transe/trial000 is a run on other data (sha256 " in capsys.readouterr().err
