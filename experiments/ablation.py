@@ -44,7 +44,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     added = ["none of the three", *(f"only {part}" for part in OFF), "full model"]
     series = sweep.series_of(rows)
     means = [mean for points in series.values() for mean, _ in points if mean is not None]
-    lowest, highest = min(means), max(means)
+    lowest, highest = min(means, default=0.0), max(means, default=1.0)
     for panel, labels, title in zip(panels, (removed, added), ("one removed", "one added"), strict=True):
         short = [label.replace(" ", "\n", 1) for label in labels]
         figures.bars(panel, short, sweep.series_of([by_label[label] for label in labels]))

@@ -23,7 +23,7 @@ import rich.console
 from rich.table import Table
 
 from experiments import figures, sweep
-from experiments.rounds import mrr_of_test, round_command, run_rounds
+from experiments.rounds import failed_seeds, finished, raise_failed, round_command, run_rounds, shown_mrr
 from experiments.seeds import summary
 from numcoke_jax.command_line import Command
 from numcoke_jax.commands import OneLineParser, run_command
@@ -86,21 +86,24 @@ def commands_of(options: argparse.Namespace, extra: Sequence[str]) -> dict[tuple
 
 
 def rows_of(reports: Mapping[Key, Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """One row per (split, preset, control): test metrics as mean and std, and the gap to shuffled values."""
+    """One row per (split, preset, control): test metrics as mean and std, and the gap to shuffled values.
+
+    "seeds" counts the runs that the means are of, "failed" has the seeds whose runs failed.
+    """
     rows = []
     for (split, preset, control), of_key in reports.items():
-        test = summary(of_key)["test"]
-        shuffled = reports.get((split, preset, "shuffled")) if control == "true" else None
+        done = finished(of_key)
+        test = summary(done)["test"]
+        shuffled = finished(reports.get((split, preset, "shuffled"), [])) if control == "true" else []
         rows.append(
             {
                 "split": split or None,
                 "preset": preset,
                 "values": control,
-                "seeds": len(of_key),
+                "seeds": len(done),
+                "failed": failed_seeds(of_key),
                 **{metric: test[metric] for metric in METRIC_TITLES},
-                "gap to shuffled": test["mrr"]["mean"] - summary(shuffled)["test"]["mrr"]["mean"]
-                if shuffled
-                else None,
+                "gap to shuffled": sweep.gap_of(test["mrr"], summary(shuffled)["test"]["mrr"]),
             }
         )
     return rows
@@ -117,8 +120,12 @@ def show(rows: Sequence[Mapping[str, Any]], title: str) -> None:
         table.add_column(name, justify="right")
     for row in rows:
         cells = [sweep.cell(row[metric], digits=2 if metric == "mr" else 3) for metric in SHOWN]
+        if not row["seeds"]:
+            cells = ["failed"] * len(SHOWN)
         gap = "-" if row["gap to shuffled"] is None else f"{row['gap to shuffled']:+.3f}"
-        table.add_row(*(row[name] for name in names), *cells, gap)
+        of_seeds = sweep.counted(row["seeds"], len(row["failed"]))
+        values = "\n".join(filter(None, [row["values"], of_seeds]))
+        table.add_row(*(row[name] for name in names[:-1]), values, *cells, gap)
     rich.console.Console(width=80, markup=False, highlight=False).print(table)
 
 
@@ -165,13 +172,16 @@ def _run(arguments: Sequence[str]) -> int:
 
     def tell(which: tuple[Key, int], report: dict[str, Any]) -> None:
         run = f"{' '.join(filter(None, which[0]))} seed {which[1]}"
-        print(f"{run}: test MRR {mrr_of_test(report):.4f}", flush=True)
+        print(f"{run}: {shown_mrr(report)}", flush=True)
 
-    rows = rows_of(sweep.by_key(run_rounds(commands_of(options, extra), tell)))
+    commands = commands_of(options, extra)
+    reports = run_rounds(commands, tell)
+    rows = rows_of(sweep.by_key(reports))
     title = Path(options.data).name or Path(options.config).stem
     show(rows, title)
     write_json_atomically(options.out / "literal_use.json", rows)
     draw(rows, title, options.out / "literal_use.png")
+    raise_failed(commands, reports)
     return 0
 
 

@@ -8,16 +8,17 @@ from typing import Any, TypeVar
 from ml_collections import ConfigDict
 
 from numcoke_jax.command_line import Command, parse_command_line, with_flagfiles
-from numcoke_jax.config_checks import RULES, flatten, shown_path
+from numcoke_jax.config_checks import RULES, flatten, printable, shown_path
 from numcoke_jax.console import Console
 from numcoke_jax.data.load import LoadedGraph, load_graph
 from numcoke_jax.environment import graph_hash
 from numcoke_jax.errors import UserError
-from numcoke_jax.report import read_json
+from numcoke_jax.report import read_json, write_json_atomically
 from numcoke_jax.run import trained_on
 from numcoke_jax.train import REPORT_FILE, train_and_evaluate
 from numcoke_jax.workdir import CONFIG_FILE, flat_config
 
+FAILED_FILE = "failed.json"  # why a loss or score was not finite: the run is not tried again
 CONSOLE_FILE = "console.log"  # what the run would have shown on the screen
 CONFIG_FLAG = "--config, with two dashes"  # -config=FILE is passed on, and would be the config of every run
 Key = TypeVar("Key")
@@ -73,6 +74,10 @@ class Data:
             self._latest = name, load_graph(config.data)
         return self._latest[1]
 
+    def sha256(self, config: ConfigDict) -> str:
+        """The hash of the graph that a run of the config is trained on."""
+        return graph_hash(trained_on(config, self.loaded(config))[0].graph)
+
     def check(self, command: Command, report: Mapping[str, Any], *, read: bool) -> None:
         """Compare the data of a run with those that all runs of the same data config and control must have.
 
@@ -87,8 +92,7 @@ class Data:
         name = json.dumps([flatten(command.config.data), command.config.eval.inductive])
         found = report["environment"]["data_sha256"]
         if read and name not in self._hashes:
-            graph = trained_on(command.config, self.loaded(command.config))[0].graph
-            self._hashes[name] = graph_hash(graph)
+            self._hashes[name] = self.sha256(command.config)
         expected = self._hashes.setdefault(name, found)
         if found != expected:
             raise UserError(
@@ -102,7 +106,8 @@ def run_rounds(
 ) -> dict[Key, dict[str, Any]]:
     """The reports of runs; those that are missing are trained one after the other.
 
-    Finished runs are compared with the data as they are now before the first one is trained.
+    Finished runs are compared with the data as they are now before the first one is trained.  A run whose
+    loss or score is not finite leaves a record in its workdir and is not tried again: see `has_failed`.
 
     Args:
       commands: key -> run.
@@ -110,19 +115,71 @@ def run_rounds(
 
     Raises:
       UserError: two runs of one data config and control on different data; or what `run_round` raises.
-      FloatingPointError: a loss or score was not finite.
     """
     data = Data()
     for command in commands.values():
-        report = _finished_report(command)
+        report = _finished_report(command) or _failed_record(command)
         if report is not None:
             data.check(command, report, read=True)
     reports = {}
     for key, command in commands.items():
-        reports[key] = run_round(command, data)
+        reports[key] = _report_or_record(command, data)
         data.check(command, reports[key], read=False)
         tell(key, reports[key])
     return reports
+
+
+def has_failed(report: Mapping[str, Any]) -> bool:
+    """Whether it is the record of a run that failed: its seed, "failed" (why), config and environment."""
+    return "failed" in report
+
+
+def finished(reports: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The reports of the runs that did not fail."""
+    return [report for report in reports if not has_failed(report)]
+
+
+def failed_seeds(reports: Sequence[Mapping[str, Any]]) -> list[int]:
+    """The seeds of the runs that failed."""
+    return [report["seed"] for report in reports if has_failed(report)]
+
+
+def raise_failed(commands: Mapping[Key, Command], reports: Mapping[Key, Mapping[str, Any]]) -> None:
+    """Raises FloatingPointError that names the runs that failed, if there are any."""
+    failed = [shown_path(commands[key].workdir) for key, report in reports.items() if has_failed(report)]
+    if failed:
+        raise FloatingPointError(
+            f"{len(failed)} of {len(reports)} runs failed and are in no mean: {', '.join(failed)}; "
+            f"{FAILED_FILE} there says why, delete it to try again"
+        )
+
+
+def _report_or_record(command: Command, data: Data) -> dict[str, Any]:
+    record = None if _finished_report(command) else _failed_record(command)
+    if record is not None:
+        return record
+    try:
+        return run_round(command, data)
+    except FloatingPointError as error:
+        record = {
+            "seed": command.config.seed,
+            "failed": printable(str(error), longest=300),
+            "config": flat_config(command.config),
+            "environment": {"data_sha256": data.sha256(command.config)},
+        }
+    command.workdir.mkdir(parents=True, exist_ok=True)
+    write_json_atomically(command.workdir / FAILED_FILE, record)
+    return record
+
+
+def _failed_record(command: Command) -> dict[str, Any] | None:
+    """The record in the workdir, if the run that failed there had the same config in every key."""
+    try:
+        record = read_json(command.workdir / FAILED_FILE)
+    except UserError:  # missing or damaged
+        return None
+    whole = isinstance(record, dict) and {"seed", "failed", "config", "environment"} <= record.keys()
+    return record if whole and record["config"] == flat_config(command.config) else None
 
 
 def run_round(command: Command, data: Data | None = None) -> dict[str, Any]:
@@ -152,11 +209,16 @@ def run_round(command: Command, data: Data | None = None) -> dict[str, Any]:
 
 
 def mrr_of_test(report: Mapping[str, Any]) -> float:
-    """The test MRR of a run; raises UserError if the graph has no test facts."""
+    """The test MRR of a run that did not fail; raises UserError if the graph has no test facts."""
     mrr = report["test"]["mrr"]
     if mrr is None:
         raise UserError("the graph has no test facts, which this experiment needs for its figures")
     return mrr
+
+
+def shown_mrr(report: Mapping[str, Any]) -> str:
+    """What is printed when a run is done."""
+    return "failed" if has_failed(report) else f"test MRR {mrr_of_test(report):.4f}"
 
 
 def _finished_report(command: Command) -> dict[str, Any] | None:

@@ -19,7 +19,16 @@ from typing import Any
 import rich.console
 from rich.table import Table
 
-from experiments.rounds import CONFIG_FLAG, refuse_flags, round_command, run_rounds
+from experiments.rounds import (
+    CONFIG_FLAG,
+    failed_seeds,
+    finished,
+    has_failed,
+    raise_failed,
+    refuse_flags,
+    round_command,
+    run_rounds,
+)
 from numcoke_jax.command_line import Command
 from numcoke_jax.commands import OneLineParser, run_command
 from numcoke_jax.console import METRIC_TITLES
@@ -62,20 +71,23 @@ def commands_of(
 def summary(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Mean and sample standard deviation over the rounds, by split and metric.
 
-    A metric is None without queries; so is the deviation of a single round.
+    A metric is None without queries or rounds; so is the deviation of a single round.
     """
     result: dict[str, Any] = {}
     for split in SPLITS:
-        result[split] = {"count": reports[0][split]["count"]}
+        result[split] = {"count": reports[0][split]["count"] if reports else 0}
         for metric in METRIC_TITLES:
             result[split][metric] = mean_and_deviation([report[split][metric] for report in reports])
     return result
 
 
 def mean_and_deviation(numbers: Sequence[float | None]) -> dict[str, float | None]:
-    """Mean and sample standard deviation (n - 1); None if any number is; the deviation needs two numbers."""
+    """Mean and sample standard deviation (n - 1); None if any number is; the deviation needs two numbers.
+
+    Both are None without numbers.
+    """
     known = [number for number in numbers if number is not None]
-    complete = len(known) == len(numbers)
+    complete = 0 < len(known) == len(numbers)
     return {
         "mean": statistics.fmean(known) if complete else None,
         "std": statistics.stdev(known) if complete and len(known) > 1 else None,
@@ -84,7 +96,7 @@ def mean_and_deviation(numbers: Sequence[float | None]) -> dict[str, float | Non
 
 def show(result: dict[str, Any], rounds: int, title: str) -> None:
     """Print the summary as a table of at most 80 columns."""
-    heading = f"{title}: {rounds} round{'s' if rounds > 1 else ''}"
+    heading = f"{title}: {rounds} round{'s' if rounds != 1 else ''}"
     table = Table(title=heading, caption="mean ± standard deviation")
     table.add_column("metric")
     for split in SPLITS:
@@ -121,14 +133,18 @@ def _run(arguments: Sequence[str]) -> int:
     commands, out = commands_of(options.config, options.seeds, options.out, extra)
 
     def tell(seed: int, report: dict[str, Any]) -> None:
-        mrr = cell({"mean": report["test"]["mrr"], "std": None})
-        print(f"seed {seed}: test MRR {mrr}", flush=True)
+        mrr = None if has_failed(report) else cell({"mean": report["test"]["mrr"], "std": None})
+        print(f"seed {seed}: {'failed' if mrr is None else f'test MRR {mrr}'}", flush=True)
 
-    reports = list(run_rounds({command.config.seed: command for command in commands}, tell).values())
-    result = summary(reports)
-    write_json_atomically(out / FILE, {**result, "rounds": reports})
-    show(result, len(reports), out.name)
+    by_seed = {command.config.seed: command for command in commands}
+    reports = run_rounds(by_seed, tell)
+    every = list(reports.values())
+    done = finished(every)
+    result = summary(done)
+    write_json_atomically(out / FILE, {**result, "failed": failed_seeds(every), "rounds": every})
+    show(result, len(done), out.name)
     print(f"the same numbers and those of each round are in {out / FILE}")
+    raise_failed(by_seed, reports)
     return 0
 
 

@@ -18,8 +18,19 @@ from typing import Any, TypeVar
 import rich.console
 from rich.table import Table
 
-from experiments.rounds import CONFIG_FLAG, flag_names, mrr_of_test, refuse_flags, round_command, run_rounds
+from experiments.rounds import (
+    CONFIG_FLAG,
+    failed_seeds,
+    finished,
+    flag_names,
+    raise_failed,
+    refuse_flags,
+    round_command,
+    run_rounds,
+    shown_mrr,
+)
 from experiments.seeds import summary
+from numcoke_jax.command_line import Command
 from numcoke_jax.commands import OneLineParser, run_command
 from numcoke_jax.config_checks import RULES
 from numcoke_jax.console import METRIC_TITLES
@@ -141,16 +152,12 @@ def folder_name(label: str) -> str:
     return re.sub(r"[^A-Za-z0-9.]+", "_", label).strip("_")
 
 
-def run_settings(
+def commands_of(
     settings: Sequence[Setting], options: argparse.Namespace, extra: Sequence[str]
-) -> dict[Key, list[dict[str, Any]]]:
-    """The reports of every setting and control, one per seed; all flags are checked before a run starts.
-
-    Raises:
-      UserError: a wrong flag; two runs on different data.
-    """
+) -> dict[tuple[Key, int], Command]:
+    """The run of every setting, control and seed; raises UserError for a wrong flag."""
     seeds = seeds_of(options.seeds)
-    commands = {
+    return {
         ((setting.label, control), seed): round_command(
             flags_of(
                 setting.config or options.config,
@@ -167,12 +174,12 @@ def run_settings(
         for seed in seeds
     }
 
-    def tell(which: tuple[Key, int], report: dict[str, Any]) -> None:
-        (label, control), seed = which
-        label = label if control == "true" else f"{label}, {control} values"
-        print(f"{label}, seed {seed}: test MRR {mrr_of_test(report):.4f}", flush=True)
 
-    return by_key(run_rounds(commands, tell))
+def tell(which: tuple[Key, int], report: Mapping[str, Any]) -> None:
+    """Print the test MRR of a run."""
+    (label, control), seed = which
+    label = label if control == "true" else f"{label}, {control} values"
+    print(f"{label}, seed {seed}: {shown_mrr(report)}", flush=True)
 
 
 def by_key(reports: Mapping[tuple[K, int], dict[str, Any]]) -> dict[K, list[dict[str, Any]]]:
@@ -192,24 +199,37 @@ def rows_of(reports: Mapping[Key, Sequence[dict[str, Any]]]) -> list[dict[str, A
     """One row per setting: label, seeds, epochs of the best checkpoints, test metrics as mean and std.
 
     "shuffled mrr" has mean and std of the control, "gap" the difference of the means; None without a control.
+    Seeds whose run failed are in "failed" and "shuffled failed" and in no mean.
     """
     rows = []
     for (label, control), of_setting in reports.items():
         if control != "true":
             continue
-        test, shuffled = summary(of_setting)["test"], reports.get((label, "shuffled"))
-        control_mrr = summary(shuffled)["test"]["mrr"] if shuffled else {"mean": None, "std": None}
+        done, shuffled = finished(of_setting), reports.get((label, "shuffled"), [])
+        test, control_mrr = summary(done)["test"], summary(finished(shuffled))["test"]["mrr"]
         rows.append(
             {
                 "label": label,
-                "seeds": [report["seed"] for report in of_setting],
-                "best_epochs": [report["best_epoch"] for report in of_setting],
+                "seeds": [report["seed"] for report in done],
+                "failed": failed_seeds(of_setting),
+                "best_epochs": [report["best_epoch"] for report in done],
                 **test,
                 "shuffled mrr": control_mrr,
-                "gap": test["mrr"]["mean"] - control_mrr["mean"] if shuffled else None,
+                "shuffled failed": failed_seeds(shuffled),
+                "gap": gap_of(test["mrr"], control_mrr),
             }
         )
     return rows
+
+
+def gap_of(true: Mapping[str, float | None], shuffled: Mapping[str, float | None]) -> float | None:
+    """The difference of two means; None without one of them."""
+    return None if true["mean"] is None or shuffled["mean"] is None else true["mean"] - shuffled["mean"]
+
+
+def counted(done: int, failed: int) -> str:
+    """How many seeds a mean is of, if some have failed; else ""."""
+    return f"{done} of {done + failed} seeds" if failed else ""
 
 
 def series_of(
@@ -240,13 +260,21 @@ def show(rows: Sequence[Mapping[str, Any]], title: str) -> None:
     caption = (
         "test, filtered, tails; mean ± standard deviation\ngap: MRR on true minus that on shuffled values"
     )
+    if any(row["failed"] or row["shuffled failed"] for row in rows):
+        caption += "\nmeans of the seeds whose runs have not failed"
     table = Table(title=title, caption=caption)
     table.add_column("setting")
     for name in (*(METRIC_TITLES[metric] for metric in SHOWN), "gap"):
         table.add_column(name, justify="right")
     for row in rows:
         cells = [cell(row[metric], digits=2 if metric == "mr" else 3) for metric in SHOWN]
-        table.add_row(row["label"], *cells, "-" if row["gap"] is None else f"{row['gap']:+.3f}")
+        if not row["seeds"]:
+            cells = ["failed"] * len(SHOWN)
+        lost = len(row["shuffled failed"])
+        of_seeds = counted(len(row["seeds"]), len(row["failed"]))
+        of_control = counted(len(row["seeds"]) + len(row["failed"]) - lost, lost)
+        label = "\n".join(filter(None, [row["label"], of_seeds, of_control and f"shuffled:\n{of_control}"]))
+        table.add_row(label, *cells, "-" if row["gap"] is None else f"{row['gap']:+.3f}")
     rich.console.Console(width=80, markup=False, highlight=False).print(table)
 
 
@@ -272,11 +300,14 @@ def run_experiment(
 
     def run() -> int:
         options, extra = parser.parse_known_args(arguments)
-        rows = rows_of(run_settings(settings(options), options, extra))
+        commands = commands_of(settings(options), options, extra)
+        reports = run_rounds(commands, tell)
+        rows = rows_of(by_key(reports))
         show(rows, f"{name}: {options.data or options.config}")
         write_json_atomically(options.out / f"{name}.json", rows)
         draw(rows, options.out / f"{name}.png")
         print(f"{options.out / name}.json and .png have the same numbers")
+        raise_failed(commands, reports)
         return 0
 
     return run_command(run, "interrupted; the same command resumes")

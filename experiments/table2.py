@@ -31,7 +31,7 @@ from rich.table import Table
 
 from experiments import figures, sweep
 from experiments.paper_table2 import DATA_SETS, LOWER_IS_BETTER, METRICS, MODELS, PRINTED
-from experiments.rounds import mrr_of_test, round_command, run_rounds
+from experiments.rounds import failed_seeds, finished, raise_failed, round_command, run_rounds, shown_mrr
 from experiments.seeds import summary
 from numcoke_jax.command_line import Command
 from numcoke_jax.commands import OneLineParser, run_command
@@ -119,9 +119,10 @@ def rows_of(reports: dict[Key, list[dict[str, Any]]], authors: Sequence[str]) ->
     for (data, model, control), of_key in reports.items():
         if control != "true":
             continue
-        test = summary(of_key)["test"]
-        control_reports = reports.get((data, model, "shuffled"))
-        shuffled = summary(control_reports)["test"]["mrr"]["mean"] if control_reports else None
+        done = finished(of_key)
+        test = summary(done)["test"]
+        control_reports = reports.get((data, model, "shuffled"), [])
+        shuffled = summary(finished(control_reports))["test"]["mrr"]
         printed = PRINTED.get(model, {}).get(data) if data in authors else None
         rows.append(
             {
@@ -129,10 +130,12 @@ def rows_of(reports: dict[Key, list[dict[str, Any]]], authors: Sequence[str]) ->
                 "model": model,
                 "name": MODELS[model].name,
                 "group": MODELS[model].group,
-                "seeds": [report["seed"] for report in of_key],
+                "seeds": [report["seed"] for report in done],
+                "failed": failed_seeds(of_key),
                 **{metric: test[metric] for metric in METRICS},
-                "mrr on shuffled values": shuffled,
-                "gap": None if shuffled is None else test["mrr"]["mean"] - shuffled,
+                "mrr on shuffled values": shuffled["mean"],
+                "shuffled failed": failed_seeds(control_reports),
+                "gap": sweep.gap_of(test["mrr"], shuffled),
                 "paper": None if printed is None else dict(zip(METRICS, printed, strict=True)),
             }
         )
@@ -164,11 +167,15 @@ def improvements(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, float | 
 
 def cells_of(row: dict[str, Any]) -> list[str]:
     """The row as text, the paper's figure in brackets after ours."""
-    cells = [row["group"], row["name"]]
+    of_seeds = sweep.counted(len(row["seeds"]), len(row["failed"]))
+    cells = [row["group"], f"{row['name']}, {of_seeds}" if of_seeds else row["name"]]
     for metric in METRICS:
-        text = sweep.cell(row[metric], digits=2 if metric == "mr" else 3)
+        text = sweep.cell(row[metric], digits=2 if metric == "mr" else 3) if row["seeds"] else "failed"
         cells.append(text if row["paper"] is None else f"{text} ({row['paper'][metric]:g})")
-    return [*cells, "-" if row["gap"] is None else f"{row['gap']:+.3f}"]
+    gap = "-" if row["gap"] is None else f"{row['gap']:+.3f}"
+    lost = len(row["shuffled failed"])
+    of_control = sweep.counted(len(row["seeds"]) + len(row["failed"]) - lost, lost)
+    return [*cells, f"{gap} ({of_control})" if of_control else gap]
 
 
 def improvement_cells(shares: dict[str, float | None]) -> list[str]:
@@ -201,13 +208,13 @@ def csv_of(rows: Sequence[dict[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     metrics = [f"{metric} {part}" for metric in METRICS for part in ("mean", "std")]
-    writer.writerow(["data", "group", "model", "seeds", *metrics, "mrr on shuffled values", "gap"])
+    writer.writerow(["data", "group", "model", "seeds", "failed", *metrics, "mrr on shuffled values", "gap"])
     for row in rows:
         numbers = [row[metric][part] for metric in METRICS for part in ("mean", "std")]
-        seeds = " ".join(map(str, row["seeds"]))
+        seeds = [" ".join(map(str, row[name])) for name in ("seeds", "failed")]
         last = [row["mrr on shuffled values"], row["gap"]]
         shown = ["" if number is None else number for number in [*numbers, *last]]
-        writer.writerow([row["data"], row["group"], row["name"], seeds, *shown])
+        writer.writerow([row["data"], row["group"], row["name"], *seeds, *shown])
     return text.getvalue()
 
 
@@ -314,9 +321,10 @@ def _run(arguments: Sequence[str]) -> int:
 
     def tell(which: tuple[Key, int], report: dict[str, Any]) -> None:
         run = f"{next(numbers)}/{len(commands)} {' '.join(which[0])} seed {which[1]}"
-        print(f"{run}: test MRR {mrr_of_test(report):.4f}", flush=True)
+        print(f"{run}: {shown_mrr(report)}", flush=True)
 
-    rows = rows_of(sweep.by_key(run_rounds(commands, tell)), authors)
+    reports = run_rounds(commands, tell)
+    rows = rows_of(sweep.by_key(reports), authors)
     shares = improvements(rows)
     show(rows, shares)
     write_json_atomically(options.out / "table2.json", {"rows": rows, "improvement": shares})
@@ -324,6 +332,7 @@ def _run(arguments: Sequence[str]) -> int:
     write_bytes_atomically(options.out / "table2.md", markdown_of(rows, shares).encode())
     draw(rows, options.out / "table2.png")
     print(f"table2.json, .csv, .md and .png in {options.out} have the same numbers")
+    raise_failed(commands, reports)
     return 0
 
 

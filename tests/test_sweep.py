@@ -17,6 +17,7 @@ from experiments import (
     num_experts,
     relation_weight,
     rounds,
+    seeds,
     sweep,
     table2,
     tune,
@@ -237,6 +238,74 @@ def test_a_graph_without_test_facts_is_refused_in_one_line(
     assert command.main([*flags, f"--out={tmp_path}"]) == 2
     said = "error: the graph has no test facts, which this experiment needs for its figures\n"
     assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize(
+    ("command", "flags", "failing", "shown"),
+    [
+        (num_experts, ["--experts=2"], "K_2-seed1", "K = 2, seed 1: failed"),
+        (num_experts, ["--experts=2"], "K_2-shuffled-seed1", "2 of 3 seeds"),
+        (table2, ["--quick", "--models=transe"], "transe-true-seed1", "true seed 1: failed"),
+        (literal_use, ["--config=configs/cars.py", "--presets=transe"], "transe-true-seed1", "2 of 3 seeds"),
+        (seeds, ["--config=configs/cars.py"], "seed1", ": 2 rounds"),
+    ],
+)
+def test_a_run_that_diverges_is_recorded_left_out_and_named(
+    command: Any,
+    flags: list[str],
+    failing: str,
+    shown: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tried = []
+
+    def run_round(run: Any, _: Any) -> dict[str, Any]:
+        tried.append(run.workdir.name)
+        if run.workdir.name == failing:
+            raise FloatingPointError("the loss was NaN at step 7")
+        return {**report(0.2 * (1 + run.config.seed), run.config.seed)}
+
+    monkeypatch.setattr(rounds, "run_round", run_round)
+    monkeypatch.setattr(rounds.Data, "sha256", lambda *_: "a" * 64)
+    arguments = [*flags, "--seeds=3" if command is seeds else "--seeds=0,1,2", f"--out={tmp_path}"]
+    assert command.main(arguments) == 1
+    captured = capsys.readouterr()
+    said = f"1 of {len(tried)} runs failed and are in no mean: "
+    assert captured.err.startswith(f"error: {said}") and captured.err.count("\n") == 1
+    assert f"{failing}; failed.json there says why, delete it to try again" in captured.err
+    assert shown in captured.out and max(map(len, captured.out.splitlines())) <= 80 + len(str(tmp_path))
+    (record,) = tmp_path.rglob("failed.json")
+    assert json.loads(record.read_text())["failed"] == "the loss was NaN at step 7"
+    (path,) = tmp_path.glob("*.json")
+    stored = json.loads(path.read_text())
+    row = stored["rows"][0] if command is table2 else stored["test"] if command is seeds else stored[0]
+    of_true = "shuffled" not in failing
+    assert row["mrr"]["mean"] == pytest.approx((0.2 + 0.6) / 2 if of_true else 0.4)
+    if command is not seeds:
+        assert row["failed"] == ([1] if of_true else [])
+    assert command.main(arguments) == 1
+    assert tried.count(failing) == 1, "not tried again"
+    record.unlink()
+    assert command.main(arguments) == 1
+    assert tried.count(failing) == 2
+
+
+def test_a_setting_without_a_run_that_did_not_fail_has_no_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    failed = [{"seed": seed, "failed": "why", "environment": {}} for seed in range(2)]
+    reports = {
+        (setting.label, control): failed if setting.label == "full model" else [report(0.5)]
+        for setting in ablation.settings()
+        for control in ("true", "shuffled")
+    }
+    rows = sweep.rows_of(reports)
+    assert rows[0]["mrr"] == {"mean": None, "std": None} and rows[0]["gap"] is None
+    ablation.draw(rows, tmp_path / "figure.png")
+    sweep.show(rows, "title")
+    assert capsys.readouterr().out.count("failed") == 3 + 1
 
 
 def test_the_hyperparameters_are_keys() -> None:

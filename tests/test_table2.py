@@ -130,6 +130,22 @@ def test_markdown_and_csv_hold_the_rows() -> None:
     assert (table[0]["seeds"], table[1]["mrr std"], table[1]["gap"]) == ("0 1", "", "")
 
 
+def test_failed_seeds_are_named_and_in_no_mean() -> None:
+    failed = {"seed": 1, "failed": "why", "environment": {}}
+    reports = {
+        ("credit", "tucker", "true"): [report(0.4, 0), failed],
+        ("credit", "tucker", "shuffled"): [report(0.3, 0), failed],
+        ("credit", "rakge", "true"): [failed],
+    }
+    rows = table2.rows_of(reports, [])
+    assert (rows[0]["seeds"], rows[0]["failed"], rows[1]["seeds"]) == ([0], [1], [])
+    lines = table2.markdown_of(rows, table2.improvements(rows)).splitlines()
+    tucker = "| TuckER, 1 of 2 seeds | 0.200 | 0.100 | - | 4.00 | 0.400 | +0.100 (1 of 2 seeds) |"
+    assert f"| Euclidean {tucker}" in lines
+    assert f"| Self-supervised | RAKGE, 0 of 1 seeds |{' failed |' * 5} - |" in lines
+    assert "RAKGE,,1," in table2.csv_of(rows)
+
+
 def test_the_figure_is_a_png(tmp_path: Path) -> None:
     table2.draw(table2.rows_of(REPORTS, []), tmp_path / "table.png")
     assert (tmp_path / "table.png").read_bytes().startswith(b"\x89PNG")
