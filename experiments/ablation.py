@@ -7,6 +7,7 @@ samples in the contrastive loss.  "without MoE" is the full model minus that par
 none of the three plus that part.  The config is the paper's model, with every extension off.
 """
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -56,10 +57,14 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     figures.save(figure, path)
 
 
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    return sweep.parser_of("ablation", __doc__, config="configs/credit.py:paper")
+
+
 def main(arguments: Sequence[str]) -> int:
     """The command; returns the exit code."""
-    parser = sweep.parser_of("ablation", __doc__, config="configs/credit.py:paper")
-    return sweep.run_experiment("ablation", settings, draw, parser, arguments)
+    return sweep.run_experiment("ablation", settings, draw, parser(), arguments)
 
 
 if __name__ == "__main__":

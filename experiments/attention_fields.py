@@ -21,7 +21,7 @@ from rich.table import Table
 from experiments import sweep
 from experiments.attention_heatmap import attention_weights, selectivity
 from numcoke_jax.commands import OneLineParser, run_command
-from numcoke_jax.config_checks import printable, shown_path
+from numcoke_jax.config_checks import home_path, printable, shown_path
 from numcoke_jax.console import Console
 from numcoke_jax.data.tables import RELATION_SUFFIX
 from numcoke_jax.errors import UserError
@@ -98,15 +98,24 @@ def show(rows: Sequence[Mapping[str, Any]], title: str) -> None:
     rich.console.Console(width=80, markup=False, highlight=False).print(table)
 
 
-def _run(arguments: Sequence[str]) -> int:
-    parser = OneLineParser(
+def parser() -> OneLineParser:
+    """The options of the command."""
+    options = OneLineParser(
         prog="python -m experiments.attention_fields", description=__doc__, allow_abbrev=False
     )
-    parser.add_argument(
-        "--workdir", required=True, type=Path, action="append", help="folder of a finished run; repeatable"
+    options.add_argument(
+        "--workdir",
+        required=True,
+        type=home_path,
+        action="append",
+        help="folder of a finished run; repeatable",
     )
-    parser.add_argument("--json", type=Path, help="file for the same numbers")
-    options = parser.parse_args(arguments)
+    options.add_argument("--json", type=home_path, help="file for the same numbers")
+    return options
+
+
+def _run(arguments: Sequence[str]) -> int:
+    options = parser().parse_args(arguments)
     tables = {str(workdir): rows_of(workdir) for workdir in options.workdir}
     for workdir, rows in tables.items():
         show(rows, shown_path(workdir))

@@ -20,7 +20,7 @@ import numpy as np
 
 from experiments import figures, sweep
 from numcoke_jax.commands import OneLineParser, run_command
-from numcoke_jax.config_checks import did_you_mean, printable
+from numcoke_jax.config_checks import did_you_mean, home_path, printable
 from numcoke_jax.console import Console
 from numcoke_jax.errors import UserError
 from numcoke_jax.models.numcoke import NumCoKE
@@ -84,19 +84,26 @@ def draw(maps: dict[str, np.ndarray], rows: Sequence[str], columns: Sequence[str
     figures.save(figure, path)
 
 
-def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = OneLineParser(
+def parser() -> OneLineParser:
+    """The options of the command."""
+    options = OneLineParser(
         prog="python -m experiments.attention_heatmap",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--numcoke", required=True, type=Path, help="workdir of a finished run of numcoke")
-    parser.add_argument("--rakge", required=True, type=Path, help="workdir of rakge on the same data")
-    parser.add_argument("--relation", default="", help="name (default: the first with test facts)")
-    parser.add_argument("--entities", type=int, default=20, help="rows (default: %(default)s)")
-    parser.add_argument("--out", type=Path, default=Path("runs/attention_heatmap"))
-    return parser.parse_args(arguments)
+    options.add_argument(
+        "--numcoke", required=True, type=home_path, help="workdir of a finished run of numcoke"
+    )
+    options.add_argument("--rakge", required=True, type=home_path, help="workdir of rakge on the same data")
+    options.add_argument("--relation", default="", help="name (default: the first with test facts)")
+    options.add_argument("--entities", type=int, default=20, help="rows (default: %(default)s)")
+    options.add_argument("--out", type=home_path, default=Path("runs/attention_heatmap"))
+    return options
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    return parser().parse_args(arguments)
 
 
 def _relation(trained: Trained, name: str) -> int:

@@ -30,11 +30,16 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     figures.save(figure, path)
 
 
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    options = sweep.parser_of("fb15k", __doc__, config="configs/fb15k_237.py")
+    options.add_argument("--presets", default="transe,literale,rakge,paper", help="(default: %(default)s)")
+    return options
+
+
 def main(arguments: Sequence[str]) -> int:
     """The command; returns the exit code."""
-    parser = sweep.parser_of("fb15k", __doc__, config="configs/fb15k_237.py")
-    parser.add_argument("--presets", default="transe,literale,rakge,paper", help="(default: %(default)s)")
-    return sweep.run_experiment("fb15k", settings, draw, parser, arguments)
+    return sweep.run_experiment("fb15k", settings, draw, parser(), arguments)
 
 
 if __name__ == "__main__":

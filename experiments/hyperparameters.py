@@ -77,11 +77,16 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     figures.save(figure, path)
 
 
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    options = sweep.parser_of("hyperparameters", __doc__, config="configs/credit.py:paper")
+    options.add_argument("--parameters", default=",".join(PARAMETERS), help="(default: %(default)s)")
+    return options
+
+
 def main(arguments: Sequence[str]) -> int:
     """The command; returns the exit code."""
-    parser = sweep.parser_of("hyperparameters", __doc__, config="configs/credit.py:paper")
-    parser.add_argument("--parameters", default=",".join(PARAMETERS), help="(default: %(default)s)")
-    return sweep.run_experiment("hyperparameters", settings, draw, parser, arguments)
+    return sweep.run_experiment("hyperparameters", settings, draw, parser(), arguments)
 
 
 if __name__ == "__main__":

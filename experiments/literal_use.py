@@ -27,6 +27,7 @@ from experiments.rounds import failed_seeds, finished, raise_failed, round_comma
 from experiments.seeds import summary
 from numcoke_jax.command_line import Command
 from numcoke_jax.commands import OneLineParser, run_command
+from numcoke_jax.config_checks import home_path
 from numcoke_jax.console import METRIC_TITLES
 from numcoke_jax.data.controls import CONTROLS
 from numcoke_jax.errors import UserError
@@ -147,24 +148,29 @@ def draw(rows: Sequence[Mapping[str, Any]], title: str, path: Path) -> None:
     figures.save(figure, path)
 
 
-def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    parser = OneLineParser(
+def parser() -> OneLineParser:
+    """The options of the command."""
+    options = OneLineParser(
         prog="python -m experiments.literal_use",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="Further --config.KEY=VALUE flags are given to every run.",
         allow_abbrev=False,
     )
-    parser.add_argument("--config", required=True, help="config file, such as configs/credit.py")
-    parser.add_argument("--data", default="", help="folder in text layout; else the config's table")
-    parser.add_argument("--presets", default="numeric,paper", help=f"some of {','.join(PRESETS)}")
-    parser.add_argument("--values", default="true,shuffled", help=f"some of {','.join(CONTROLS)}")
-    parser.add_argument("--splits", default=GIVEN, help="train/valid/test, such as 10/10/80,80/10/10")
-    parser.add_argument("--seeds", default="0,1,2")
-    parser.add_argument(
-        "--out", required=True, type=Path, help="folder for the runs, the table and the figure"
+    options.add_argument("--config", required=True, help="config file, such as configs/credit.py")
+    options.add_argument("--data", default="", help="folder in text layout; else the config's table")
+    options.add_argument("--presets", default="numeric,paper", help=f"some of {','.join(PRESETS)}")
+    options.add_argument("--values", default="true,shuffled", help=f"some of {','.join(CONTROLS)}")
+    options.add_argument("--splits", default=GIVEN, help="train/valid/test, such as 10/10/80,80/10/10")
+    options.add_argument("--seeds", default="0,1,2")
+    options.add_argument(
+        "--out", required=True, type=home_path, help="folder for the runs, the table and the figure"
     )
-    return parser.parse_known_args(arguments)
+    return options
+
+
+def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    return parser().parse_known_args(arguments)
 
 
 def _run(arguments: Sequence[str]) -> int:

@@ -28,11 +28,16 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     figures.save(figure, path)
 
 
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    options = sweep.parser_of("num_experts", __doc__, config="configs/spotify.py:paper")
+    options.add_argument("--experts", default="1,2,3,4,5,6,7,8", help="values of K (default: %(default)s)")
+    return options
+
+
 def main(arguments: Sequence[str]) -> int:
     """The command; returns the exit code."""
-    parser = sweep.parser_of("num_experts", __doc__, config="configs/spotify.py:paper")
-    parser.add_argument("--experts", default="1,2,3,4,5,6,7,8", help="values of K (default: %(default)s)")
-    return sweep.run_experiment("num_experts", settings, draw, parser, arguments)
+    return sweep.run_experiment("num_experts", settings, draw, parser(), arguments)
 
 
 if __name__ == "__main__":

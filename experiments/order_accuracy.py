@@ -18,6 +18,7 @@ from rich.table import Table
 
 from experiments.seeds import cell, mean_and_deviation
 from numcoke_jax.commands import OneLineParser, run_command
+from numcoke_jax.config_checks import home_path
 from numcoke_jax.console import Console
 from numcoke_jax.errors import UserError
 from numcoke_jax.order_accuracy import order_accuracy
@@ -48,14 +49,23 @@ def over_runs(tables: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]
     return rows
 
 
-def _run(arguments: list[str]) -> int:
-    parser = OneLineParser(prog="python -m experiments.order_accuracy", description=__doc__)
-    parser.add_argument(
-        "--workdir", required=True, type=Path, action="append", help="folder of a finished run; repeatable"
+def parser() -> OneLineParser:
+    """The options of the command."""
+    options = OneLineParser(prog="python -m experiments.order_accuracy", description=__doc__)
+    options.add_argument(
+        "--workdir",
+        required=True,
+        type=home_path,
+        action="append",
+        help="folder of a finished run; repeatable",
     )
-    parser.add_argument("--split", default="test", choices=("valid", "test"))
-    parser.add_argument("--json", type=Path, help="file for the same numbers")
-    options = parser.parse_args(arguments)
+    options.add_argument("--split", default="test", choices=("valid", "test"))
+    options.add_argument("--json", type=home_path, help="file for the same numbers")
+    return options
+
+
+def _run(arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
     rows = over_runs([of_workdir(workdir, options.split) for workdir in options.workdir])
     name = options.workdir[0].name
     title = name if len(options.workdir) == 1 else f"{name} and {len(options.workdir) - 1} more"

@@ -39,12 +39,17 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     figures.save(figure, path)
 
 
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    options = sweep.parser_of("relation_weight", __doc__, config="configs/credit.py:paper")
+    shares = ",".join(str(share) for share in range(0, 101, 10))
+    options.add_argument("--percent", default=shares, help="shares of the relation (default: %(default)s)")
+    return options
+
+
 def main(arguments: Sequence[str]) -> int:
     """The command; returns the exit code."""
-    parser = sweep.parser_of("relation_weight", __doc__, config="configs/credit.py:paper")
-    shares = ",".join(str(share) for share in range(0, 101, 10))
-    parser.add_argument("--percent", default=shares, help="shares of the relation (default: %(default)s)")
-    return sweep.run_experiment("relation_weight", settings, draw, parser, arguments)
+    return sweep.run_experiment("relation_weight", settings, draw, parser(), arguments)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from experiments.rounds import (
 )
 from numcoke_jax.command_line import Command
 from numcoke_jax.commands import OneLineParser, run_command
+from numcoke_jax.config_checks import home_path
 from numcoke_jax.console import METRIC_TITLES
 from numcoke_jax.errors import UserError
 from numcoke_jax.report import write_json_atomically
@@ -114,18 +115,23 @@ def cell(metric: dict[str, float | None]) -> str:
     return f"{mean:.4f}" if deviation is None else f"{mean:.4f} ± {deviation:.4f}"
 
 
-def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    parser = OneLineParser(
+def parser() -> OneLineParser:
+    """The options of the command."""
+    options = OneLineParser(
         prog="python -m experiments.seeds",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="Further --config.KEY=VALUE flags are given to every round.",
         allow_abbrev=False,
     )
-    parser.add_argument("--config", required=True, help="config file, such as configs/credit.py:paper")
-    parser.add_argument("--seeds", type=int, default=5, help="number of rounds (default: %(default)s)")
-    parser.add_argument("--out", type=Path, help="folder of the rounds (default: runs/CONFIG-seeds)")
-    return parser.parse_known_args(arguments)
+    options.add_argument("--config", required=True, help="config file, such as configs/credit.py:paper")
+    options.add_argument("--seeds", type=int, default=5, help="number of rounds (default: %(default)s)")
+    options.add_argument("--out", type=home_path, help="folder of the rounds (default: runs/CONFIG-seeds)")
+    return options
+
+
+def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    return parser().parse_known_args(arguments)
 
 
 def _run(arguments: Sequence[str]) -> int:

@@ -32,7 +32,7 @@ from experiments.rounds import (
 from experiments.seeds import summary
 from numcoke_jax.command_line import Command
 from numcoke_jax.commands import OneLineParser, run_command
-from numcoke_jax.config_checks import RULES
+from numcoke_jax.config_checks import RULES, home_path
 from numcoke_jax.console import METRIC_TITLES
 from numcoke_jax.errors import UserError
 from numcoke_jax.report import write_json_atomically
@@ -65,7 +65,10 @@ class Setting:
 def parser_of(
     name: str, description: str, *, config: str, seeds: str | None = "0,1,2"
 ) -> argparse.ArgumentParser:
-    """The arguments that all experiments take; defaults are the experiment's.  seeds=None: no --seeds."""
+    """The options that all sweeps take; the defaults are the experiment's.
+
+    Without seeds there are neither --seeds nor --values.
+    """
     parser = OneLineParser(
         prog=f"python -m experiments.{name}",
         description=description,
@@ -77,13 +80,19 @@ def parser_of(
     parser.add_argument("--data", default="", help="folder in text layout; else the config's table")
     if seeds is not None:
         parser.add_argument("--seeds", default=seeds, help="(default: %(default)s)")
+        parser.add_argument(
+            "--values",
+            default=VALUES[0],
+            choices=VALUES,
+            help="true: without the control (default: %(default)s)",
+        )
     parser.add_argument(
         "--epochs",
         type=int,
         default=0,
         help="most epochs per run, their number if train.epochs=0; 0: no cap",
     )
-    parser.add_argument("--out", type=Path, default=Path("runs") / name, help="(default: %(default)s)")
+    parser.add_argument("--out", type=home_path, default=Path("runs") / name, help="(default: %(default)s)")
     return parser
 
 
@@ -291,12 +300,9 @@ def run_experiment(
       name: of the files.
       settings: the settings for the parsed options.
       draw: (rows, path) -> the figure.
-      parser: of the options except --values, which is added.
+      parser: of the options.
       arguments: of the command line.
     """
-    parser.add_argument(
-        "--values", default=VALUES[0], choices=VALUES, help="true: without the control (default: %(default)s)"
-    )
 
     def run() -> int:
         options, extra = parser.parse_known_args(arguments)

@@ -35,7 +35,7 @@ from experiments.rounds import failed_seeds, finished, raise_failed, round_comma
 from experiments.seeds import summary
 from numcoke_jax.command_line import Command
 from numcoke_jax.commands import OneLineParser, run_command
-from numcoke_jax.config_checks import did_you_mean, printable
+from numcoke_jax.config_checks import did_you_mean, home_path, printable
 from numcoke_jax.console import METRIC_TITLES
 from numcoke_jax.data.controls import CONTROLS
 from numcoke_jax.errors import UserError
@@ -263,25 +263,32 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
     figures.save(figure, path)
 
 
-def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    parser = OneLineParser(
+def parser() -> OneLineParser:
+    """The options of the command."""
+    options = OneLineParser(
         prog="python -m experiments.table2",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="Further --config.KEY=VALUE flags are given to every run.",
         allow_abbrev=False,
     )
-    parser.add_argument("--data", default="", help="CONFIG or CONFIG@DIR, joined by commas")
-    parser.add_argument("--models", default=",".join(MODELS), help="(default: %(default)s)")
-    parser.add_argument("--seeds", default="", help="(default: 0,1,2,3,4; with --quick 0)")
-    parser.add_argument("--values", default="true,shuffled", help=f"true, and others of {','.join(CONTROLS)}")
-    parser.add_argument("--epochs", type=int, default=0, help="most epochs per run; 0: each preset's own")
-    parser.add_argument(
+    options.add_argument("--data", default="", help="CONFIG or CONFIG@DIR, joined by commas")
+    options.add_argument("--models", default=",".join(MODELS), help="(default: %(default)s)")
+    options.add_argument("--seeds", default="", help="(default: 0,1,2,3,4; with --quick 0)")
+    options.add_argument(
+        "--values", default="true,shuffled", help=f"true, and others of {','.join(CONTROLS)}"
+    )
+    options.add_argument("--epochs", type=int, default=0, help="most epochs per run; 0: each preset's own")
+    options.add_argument(
         "--authors", default="", help=f"those of {','.join(DATA_SETS)} with the authors' folders"
     )
-    parser.add_argument("--quick", action="store_true", help="a small table of the cars data in minutes")
-    parser.add_argument("--out", type=Path, default=Path("runs/table2"), help="(default: %(default)s)")
-    options, extra = parser.parse_known_args(arguments)
+    options.add_argument("--quick", action="store_true", help="a small table of the cars data in minutes")
+    options.add_argument("--out", type=home_path, default=Path("runs/table2"), help="(default: %(default)s)")
+    return options
+
+
+def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    options, extra = parser().parse_known_args(arguments)
     if options.quick:
         options.data = options.data or "configs/cars.py"
         options.epochs = options.epochs or QUICK_EPOCHS

@@ -310,19 +310,24 @@ def draw(records: Sequence[Record], path: Path) -> None:
     figures.save(figure, path)
 
 
-def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    parser = sweep.parser_of("tune", __doc__, config="configs/credit.py", seeds=None)
-    parser.add_argument("--presets", default="numeric,paper,rakge,literale,transe")
-    parser.add_argument("--trials", type=int, default=20, help="per preset (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the search and of every run")
-    parser.add_argument(
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    options = sweep.parser_of("tune", __doc__, config="configs/credit.py", seeds=None)
+    options.add_argument("--presets", default="numeric,paper,rakge,literale,transe")
+    options.add_argument("--trials", type=int, default=20, help="per preset (default: %(default)s)")
+    options.add_argument("--seed", type=int, default=0, help="seed of the search and of every run")
+    options.add_argument(
         "--values",
         default="true,shuffled",
         choices=("true", "true,shuffled"),
         metavar="VALUES",
         help="true, or true,shuffled (default: %(default)s)",
     )
-    options, extra = parser.parse_known_args(arguments)
+    return options
+
+
+def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    options, extra = parser().parse_known_args(arguments)
     if not 1 <= options.trials <= MOST_TRIALS:
         raise UserError(f"--trials={options.trials} is out of range: needs 1 to {MOST_TRIALS}")
     if not 0 <= options.seed < 2**32:

@@ -10,11 +10,13 @@ import pytest
 
 from experiments import (
     ablation,
+    attention_fields,
     attention_heatmap,
     fb15k,
     hyperparameters,
     literal_use,
     num_experts,
+    order_accuracy,
     relation_weight,
     rounds,
     seeds,
@@ -192,6 +194,32 @@ def test_a_value_that_only_a_table_takes_is_refused_for_a_folder(tmp_path: Path)
     config.write_text(text.replace("    return", "    config.data.path = 'somewhere'\n    return"))
     with pytest.raises(UserError, match=r"^data.missing_rate is of a table: the folder data.path=somewhere"):
         sweep.flags_of(str(config), {"data.missing_rate": 0.2}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("command", "flags"),
+    [
+        (ablation, ["--out=~/x"]),
+        (table2, ["--out=~/x"]),
+        (literal_use, ["--config=c.py", "--out=~/x"]),
+        (tune, ["--out=~/x"]),
+        (seeds, ["--config=c.py", "--out=~/x"]),
+        (attention_heatmap, ["--numcoke=~/x", "--rakge=~/x", "--out=~/x"]),
+        (attention_fields, ["--workdir=~/x", "--json=~/x"]),
+        (order_accuracy, ["--workdir=~/x", "--json=~/x"]),
+    ],
+)
+def test_a_tilde_is_the_home_folder_in_every_path(
+    command: Any, flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shell leaves it to the program in --out=~/x: runs went to one folder, tables to another called ~."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    options, extra = command.parser().parse_known_args(flags)
+    assert extra == []
+    for flag in flags:
+        name = flag.removeprefix("--").partition("=")[0]
+        if flag.endswith("~/x"):
+            assert getattr(options, name) in (tmp_path / "x", [tmp_path / "x"])
 
 
 @pytest.mark.parametrize("text", ["", "1,", "a", "-1", "1.5", "0,0"])

@@ -12,7 +12,6 @@ import argparse
 import functools
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -27,6 +26,7 @@ from experiments.benchmark.timing import process_figures
 from numcoke_jax import prng
 from numcoke_jax.commands import OneLineParser, run_command
 from numcoke_jax.config import default_config
+from numcoke_jax.config_checks import home_path
 from numcoke_jax.data.load import LoadedGraph, load_graph
 from numcoke_jax.errors import UserError
 from numcoke_jax.evaluation import Evaluator
@@ -37,6 +37,7 @@ from numcoke_jax.models import GraphSizes, create_model
 from numcoke_jax.report import write_json_atomically
 
 TABLES = ("synthetic", "fb15k_237")
+NUMBERS = {"entities": 1000, "fields": 20, "dim": 200, "queries": 1000, "chunk": 256}
 
 
 def graph_of(options: argparse.Namespace) -> LoadedGraph:
@@ -136,24 +137,28 @@ def show(figures: dict[str, Any]) -> None:
     rich.console.Console().print(table)
 
 
-def _run(arguments: list[str]) -> int:
-    parser = OneLineParser(
+def parser() -> OneLineParser:
+    """The options of the command."""
+    options = OneLineParser(
         prog="python -m experiments.benchmark.evaluation",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--table", default="synthetic", help=f"one of {', '.join(TABLES)}")
-    parser.add_argument("--dir", default="", help="folder with the files of fb15k_237, as in data.dir")
-    numbers = {"entities": 1000, "fields": 20, "dim": 200, "queries": 1000, "chunk": 256}
-    for name, value in numbers.items():
-        parser.add_argument(f"--{name}", type=int, default=value)
-    parser.add_argument("--preset", default="paper", choices=("paper", "numeric"))
-    parser.add_argument("--naive", type=int, default=0, help="queries also scored one at a time; 0: none")
-    parser.add_argument("--json", type=Path, help="file for the figures")
-    options = parser.parse_args(arguments)
+    options.add_argument("--table", default="synthetic", help=f"one of {', '.join(TABLES)}")
+    options.add_argument("--dir", default="", help="folder with the files of fb15k_237, as in data.dir")
+    for name, value in NUMBERS.items():
+        options.add_argument(f"--{name}", type=int, default=value)
+    options.add_argument("--preset", default="paper", choices=("paper", "numeric"))
+    options.add_argument("--naive", type=int, default=0, help="queries also scored one at a time; 0: none")
+    options.add_argument("--json", type=home_path, help="file for the figures")
+    return options
+
+
+def _run(arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
     if options.table not in TABLES:
         raise UserError(f"--table={options.table} is not a choice: needs one of {', '.join(TABLES)}")
-    for name in numbers:
+    for name in NUMBERS:
         if getattr(options, name) < 1:
             raise UserError(f"--{name}={getattr(options, name)} is out of range: needs an integer >= 1")
     if options.naive and options.preset != "paper":

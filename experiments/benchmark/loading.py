@@ -20,28 +20,34 @@ from pathlib import Path
 import numpy as np
 
 from numcoke_jax.commands import OneLineParser, run_command
+from numcoke_jax.config_checks import home_path
 from numcoke_jax.errors import UserError
 
 ROWS_AT_ONCE = 1_000_000
+SIZES = {"triples": 10_000_000, "entities": 1_000_000, "relations": 500, "fields": 10}
 
 
-def _run(arguments: Sequence[str]) -> int:
-    parser = OneLineParser(
+def parser() -> OneLineParser:
+    """The options of the command."""
+    options = OneLineParser(
         prog="python -m experiments.benchmark.loading",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    sizes = {"triples": 10_000_000, "entities": 1_000_000, "relations": 500, "fields": 10}
     told = {
         "triples": "facts in all three files together",
         "fields": "numeric fields; half of their cells have a value",
     }
-    for name, size in sizes.items():
-        parser.add_argument(f"--{name}", type=int, default=size, help=told.get(name))
-    parser.add_argument("--folder", help="load this folder instead of a generated one")
-    parser.add_argument("--load", type=Path, help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
-    for name in sizes:
+    for name, size in SIZES.items():
+        options.add_argument(f"--{name}", type=int, default=size, help=told.get(name))
+    options.add_argument("--folder", help="load this folder instead of a generated one")
+    options.add_argument("--load", type=home_path, help=argparse.SUPPRESS)
+    return options
+
+
+def _run(arguments: Sequence[str]) -> int:
+    options = parser().parse_args(arguments)
+    for name in SIZES:
         if getattr(options, name) < 1:
             raise UserError(f"--{name}={getattr(options, name)} is out of range: needs an integer >= 1")
     if options.load:

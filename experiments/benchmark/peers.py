@@ -28,6 +28,7 @@ from rich.table import Table
 
 from numcoke_jax.commands import OneLineParser, run_command
 from numcoke_jax.config import default_config
+from numcoke_jax.config_checks import home_path
 from numcoke_jax.data.load import load_graph
 from numcoke_jax.errors import UserError
 from numcoke_jax.presets import apply_preset
@@ -159,18 +160,25 @@ def show(figures: dict[str, Any]) -> None:
     rich.console.Console().print(table)
 
 
-def _run(arguments: list[str]) -> int:
-    parser = OneLineParser(
+def parser() -> OneLineParser:
+    """The options of the command."""
+    options = OneLineParser(
         prog="python -m experiments.benchmark.peers",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--peer-python", type=Path, help="interpreter of an environment that has PyKEEN")
+    options.add_argument(
+        "--peer-python", type=home_path, help="interpreter of an environment that has PyKEEN"
+    )
     for name, value in SIZES.items():
-        parser.add_argument(f"--{name}", type=int, default=value)
-    parser.add_argument("--repeats", type=int, default=10, help="measured steps")
-    parser.add_argument("--json", type=Path, help="file for the figures")
-    options = parser.parse_args(arguments)
+        options.add_argument(f"--{name}", type=int, default=value)
+    options.add_argument("--repeats", type=int, default=10, help="measured steps")
+    options.add_argument("--json", type=home_path, help="file for the figures")
+    return options
+
+
+def _run(arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
     for name in (*SIZES, "repeats"):
         if getattr(options, name) < 1:
             raise UserError(f"--{name}={getattr(options, name)} is out of range: needs an integer >= 1")

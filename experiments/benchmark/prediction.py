@@ -24,18 +24,23 @@ from numcoke_jax.commands import OneLineParser, run_command
 from numcoke_jax.errors import UserError
 
 
-def _run(arguments: Sequence[str]) -> int:
-    parser = OneLineParser(
+def parser() -> OneLineParser:
+    """The options of the command."""
+    options = OneLineParser(
         prog="python -m experiments.benchmark.prediction",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--entities", type=int, default=1_000)
-    parser.add_argument(
+    options.add_argument("--entities", type=int, default=1_000)
+    options.add_argument(
         "--queries", type=int, default=10_000, help="random (head, relation) pairs, 10 answers each"
     )
-    parser.add_argument("--workdir", type=Path, help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
+    options.add_argument("--workdir", type=Path, help=argparse.SUPPRESS)
+    return options
+
+
+def _run(arguments: Sequence[str]) -> int:
+    options = parser().parse_args(arguments)
     for name, least in (("entities", 2), ("queries", 1)):
         if getattr(options, name) < least:
             raise UserError(f"--{name}={getattr(options, name)} is out of range: needs an integer >= {least}")

@@ -27,6 +27,7 @@ from rich.table import Table
 
 from experiments.benchmark.problem import DEFAULTS
 from numcoke_jax.commands import OneLineParser, run_command
+from numcoke_jax.config_checks import home_path
 from numcoke_jax.errors import UserError
 from numcoke_jax.report import write_json_atomically
 
@@ -107,18 +108,23 @@ def show(vary: str, rows: list[dict[str, Any]]) -> None:
     rich.console.Console().print(table)
 
 
-def _run(arguments: list[str]) -> int:
-    parser = OneLineParser(
+def parser() -> OneLineParser:
+    """The options of the command."""
+    options = OneLineParser(
         prog="python -m experiments.benchmark.scaling",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--vary", default=",".join(VALUES), help="sizes, separated by commas")
-    parser.add_argument("--values", help="for one size: numbers joined by commas, in place of the usual ones")
-    parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--repeats", type=int, default=10, help="measured steps per process")
-    parser.add_argument("--json", type=Path, help="file for the rows")
-    options = parser.parse_args(arguments)
+    options.add_argument("--vary", default=",".join(VALUES), help="sizes, separated by commas")
+    options.add_argument("--values", help="for one size: numbers joined by commas, not the usual ones")
+    options.add_argument("--rounds", type=int, default=1)
+    options.add_argument("--repeats", type=int, default=10, help="measured steps per process")
+    options.add_argument("--json", type=home_path, help="file for the rows")
+    return options
+
+
+def _run(arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
     chosen = options.vary.split(",")
     for name in chosen:
         if name not in VALUES:

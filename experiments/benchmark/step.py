@@ -17,7 +17,6 @@ import functools
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -30,6 +29,7 @@ from experiments.benchmark.naive import NaiveStep
 from experiments.benchmark.problem import Sizes, Step, add_mesh, add_sizes, sizes_of
 from experiments.benchmark.timing import interleaved, process_figures, rates
 from numcoke_jax.commands import OneLineParser, run_command
+from numcoke_jax.config_checks import home_path
 from numcoke_jax.errors import UserError
 from numcoke_jax.ops import pairwise
 from numcoke_jax.report import write_json_atomically
@@ -122,19 +122,24 @@ def show(figures: dict[str, Any]) -> None:
     rich.console.Console().print(table)
 
 
-def _run(arguments: list[str]) -> int:
-    parser = OneLineParser(
+def parser() -> OneLineParser:
+    """The options of the command."""
+    options = OneLineParser(
         prog="python -m experiments.benchmark.step",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_sizes(parser)
-    add_mesh(parser)
-    parser.add_argument("--repeats", type=int, default=10, help="measured steps")
-    parser.add_argument("--preset", default="paper", help=f"one of {', '.join(PRESETS)}")
-    parser.add_argument("--naive", action="store_true", help="time the per-query formulation too")
-    parser.add_argument("--json", type=Path, help="file for the figures")
-    options = parser.parse_args(arguments)
+    add_sizes(options)
+    add_mesh(options)
+    options.add_argument("--repeats", type=int, default=10, help="measured steps")
+    options.add_argument("--preset", default="paper", help=f"one of {', '.join(PRESETS)}")
+    options.add_argument("--naive", action="store_true", help="time the per-query formulation too")
+    options.add_argument("--json", type=home_path, help="file for the figures")
+    return options
+
+
+def _run(arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
     if options.repeats < 1:
         raise UserError(f"--repeats={options.repeats} is out of range: needs an integer >= 1")
     if options.preset not in PRESETS:
