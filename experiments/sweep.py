@@ -63,7 +63,7 @@ class Setting:
 
 
 def parser_of(
-    name: str, description: str, *, config: str, seeds: str | None = "0,1,2"
+    name: str, description: str, *, config: str, seeds: str | None = "0,1,2", epochs: int = 0
 ) -> argparse.ArgumentParser:
     """The options that all sweeps take; the defaults are the experiment's.
 
@@ -89,8 +89,8 @@ def parser_of(
     parser.add_argument(
         "--epochs",
         type=int,
-        default=0,
-        help="most epochs per run, their number if train.epochs=0; 0: no cap",
+        default=epochs,
+        help="most epochs per run, their number if train.epochs=0; 0: no cap (default: %(default)s)",
     )
     parser.add_argument("--out", type=home_path, default=Path("runs") / name, help="(default: %(default)s)")
     return parser

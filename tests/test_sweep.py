@@ -28,6 +28,7 @@ from experiments.rounds import round_command
 from experiments.sweep import Setting
 from numcoke_jax.config import default_config
 from numcoke_jax.config_checks import RULES, check_config
+from numcoke_jax.config_files import load_config
 from numcoke_jax.errors import UserError
 from tests import tiny_runs
 from tests.test_table2 import report
@@ -334,6 +335,19 @@ def test_a_setting_without_a_run_that_did_not_fail_has_no_numbers(
     ablation.draw(rows, tmp_path / "figure.png")
     sweep.show(rows, "title")
     assert capsys.readouterr().out.count("failed") == 3 + 1
+
+
+def test_fb15k_trains_the_epochs_of_its_config_file_unless_told_otherwise() -> None:
+    """A preset named on the command line comes after the file, and would have its own 700."""
+
+    def epochs(*flags: str) -> list[int]:
+        options, extra = fb15k.parser().parse_known_args(["--presets=transe,paper", "--seeds=0", *flags])
+        commands = sweep.commands_of(fb15k.settings(options), options, extra).values()
+        assert {command.config.train.eval_every_epochs for command in commands} == {5}
+        return [command.config.train.epochs for command in commands]
+
+    assert epochs() == [load_config("configs/fb15k_237.py").train.epochs] * 4 == [100] * 4
+    assert epochs("--epochs=20") == [20] * 4 and epochs("--epochs=0") == [700] * 4
 
 
 def test_the_hyperparameters_are_keys() -> None:
