@@ -39,19 +39,16 @@ def settings(_: Any = None) -> list[Setting]:
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
     """Draw the test MRR of the settings: removals on the left, additions on the right."""
-    figure, panels = figures.new_figure(11.0, 3.6, panels=2, columns=2)
+    figure, panels = figures.new_figure(11.0, 3.6, panels=2, columns=2, share_y=True)
     by_label = {row["label"]: row for row in rows}
     removed = ["full model", *(f"without {part}" for part in OFF)]
     added = ["none of the three", *(f"only {part}" for part in OFF), "full model"]
-    series = sweep.series_of(rows)
-    means = [mean for points in series.values() for mean, _ in points if mean is not None]
-    lowest, highest = min(means, default=0.0), max(means, default=1.0)
     for panel, labels, title in zip(panels, (removed, added), ("one removed", "one added"), strict=True):
         short = [label.replace(" ", "\n", 1) for label in labels]
-        figures.bars(panel, short, sweep.series_of([by_label[label] for label in labels]))
+        series = sweep.series_of([by_label[label] for label in labels])
+        figures.points(panel, short, series)
         panel.set_title(title, fontsize=10)
-        panel.set_ylabel("test MRR, filtered, tails", fontsize=9)
-        panel.set_ylim(max(0.0, lowest - 0.1), min(1.02, highest + 0.06))
+    panels[0].set_ylabel("test MRR, filtered, tails", fontsize=9)
     if len(series) > 1:
         figures.legend_below(figure, panels[0])
     figures.save(figure, path)

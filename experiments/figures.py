@@ -14,8 +14,13 @@ HATCHES = ("", "//", "..", "xx", "\\\\", "++")
 RESOLUTION = 150  # dots per inch
 
 
-def new_figure(width: float, height: float, panels: int = 1, columns: int = 1) -> tuple[Any, list[Any]]:
-    """A figure of the given size in inches and its axes, one per panel, with `columns` panels in a row."""
+def new_figure(
+    width: float, height: float, panels: int = 1, columns: int = 1, *, share_y: bool = False
+) -> tuple[Any, list[Any]]:
+    """A figure of the given size in inches and its axes, one per panel, with `columns` panels in a row.
+
+    With `share_y` all panels have one scale.
+    """
     import matplotlib
 
     matplotlib.use("Agg")  # no display is needed
@@ -24,7 +29,13 @@ def new_figure(width: float, height: float, panels: int = 1, columns: int = 1) -
     plt.rcParams["text.parse_math"] = False  # two dollar signs in a name would make a formula
     rows = -(-panels // columns)
     figure, axes = plt.subplots(
-        rows, columns, figsize=(width, height), layout="constrained", squeeze=False, facecolor="white"
+        rows,
+        columns,
+        figsize=(width, height),
+        sharey=share_y,
+        layout="constrained",
+        squeeze=False,
+        facecolor="white",
     )
     flat = list(axes.flat)
     for empty in flat[panels:]:
@@ -86,6 +97,44 @@ def bars(
         panel.invert_yaxis()
     else:
         panel.set_xticks(ticks, labels)
+
+
+def points(
+    panel: Any,
+    groups: Sequence[str],
+    series: Mapping[str, Sequence[tuple[float | None, float | None]]],
+) -> None:
+    """Points of (mean, deviation) with the mean written on, side by side for each group; None leaves a gap.
+
+    For differences that are small beside the values: unlike bars, points need no axis that begins at 0.
+    """
+    width = 0.7 / len(series)
+    for number, (label, numbers) in enumerate(series.items()):
+        shift = (number - (len(series) - 1) / 2) * width
+        known = [
+            (place + shift, mean, deviation)
+            for place, (mean, deviation) in enumerate(numbers)
+            if mean is not None
+        ]
+        panel.errorbar(
+            [place for place, _, _ in known],
+            [mean for _, mean, _ in known],
+            yerr=[math.nan if deviation is None else deviation for _, _, deviation in known],
+            label=label,
+            color=COLOURS[number % 6],
+            marker=MARKERS[number % 6],
+            markersize=4,
+            linestyle="none",
+            capsize=3,
+        )
+        for place, mean, deviation in known:
+            top, above = (place, mean + (deviation or 0.0)), (0, 4)
+            panel.annotate(f"{mean:.3f}", top, above, textcoords="offset points", ha="center", fontsize=7)
+    panel.set_xticks(range(len(groups)), list(groups))
+    panel.set_xlim(-0.6, len(groups) - 0.4)
+    panel.margins(y=0.12)
+    panel.grid(axis="y", color="#dddddd", linewidth=0.6)
+    panel.set_axisbelow(True)
 
 
 def lines(

@@ -133,7 +133,7 @@ def rows_of(reports: dict[Key, list[dict[str, Any]]], authors: Sequence[str]) ->
                 "seeds": [report["seed"] for report in done],
                 "failed": failed_seeds(of_key),
                 **{metric: test[metric] for metric in METRICS},
-                "mrr on shuffled values": shuffled["mean"],
+                "mrr on shuffled values": shuffled,
                 "shuffled failed": failed_seeds(control_reports),
                 "gap": sweep.gap_of(test["mrr"], shuffled),
                 "paper": None if printed is None else dict(zip(METRICS, printed, strict=True)),
@@ -207,13 +207,13 @@ def csv_of(rows: Sequence[dict[str, Any]]) -> str:
     """One line per data set and model, with means and deviations in columns of their own."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    metrics = [f"{metric} {part}" for metric in METRICS for part in ("mean", "std")]
-    writer.writerow(["data", "group", "model", "seeds", "failed", *metrics, "mrr on shuffled values", "gap"])
+    shown_metrics = (*METRICS, "mrr on shuffled values")
+    metrics = [f"{metric} {part}" for metric in shown_metrics for part in ("mean", "std")]
+    writer.writerow(["data", "group", "model", "seeds", "failed", *metrics, "gap"])
     for row in rows:
-        numbers = [row[metric][part] for metric in METRICS for part in ("mean", "std")]
+        numbers = [row[metric][part] for metric in shown_metrics for part in ("mean", "std")]
         seeds = [" ".join(map(str, row[name])) for name in ("seeds", "failed")]
-        last = [row["mrr on shuffled values"], row["gap"]]
-        shown = ["" if number is None else number for number in [*numbers, *last]]
+        shown = ["" if number is None else number for number in [*numbers, row["gap"]]]
         writer.writerow([row["data"], row["group"], row["name"], *seeds, *shown])
     return text.getvalue()
 
@@ -254,7 +254,7 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
         mine = [row for row in rows if row["data"] == data]
         series = {"true values": [sweep.point(row, "mrr") for row in mine]}
         if any(row["gap"] is not None for row in mine):
-            series["shuffled values"] = [(row["mrr on shuffled values"], None) for row in mine]
+            series["shuffled values"] = [sweep.point(row, "mrr on shuffled values") for row in mine]
         figures.bars(panel, [row["name"] for row in mine], series, horizontal=True)
         panel.set_title(data, fontsize=10)
         panel.set_xlim(0.0, 1.12)

@@ -285,7 +285,9 @@ def draw(records: Sequence[Record], path: Path) -> None:
     presets = list(dict.fromkeys(record["preset"] for record in records))
     columns = min(len(presets), 4)
     rows = -(-len(presets) // columns)
-    figure, panels = figures.new_figure(2.8 * columns, 2.8 * rows, panels=len(presets), columns=columns)
+    figure, panels = figures.new_figure(
+        2.8 * columns, 2.8 * rows, panels=len(presets), columns=columns, share_y=True
+    )
     rates = [record["config"]["train.learning_rate"] for record in records]
     _, low, high = SHARED["train.learning_rate"]
     ends = min(low, *rates) / 1.2, max(high, *rates) * 1.2
@@ -302,10 +304,12 @@ def draw(records: Sequence[Record], path: Path) -> None:
             )
         panel.set_xscale("log")
         panel.set_xlim(*ends)
+        panel.xaxis.set_major_formatter("{x:g}")  # powers of ten would be formulas, which figures do not read
         panel.xaxis.set_minor_formatter("")  # labels between the powers of ten overlap
         panel.set_title(preset, fontsize=9)
         panel.set_xlabel("learning rate", fontsize=8)
-    panels[0].set_ylabel("validation MRR", fontsize=8)
+    for panel in panels[::columns]:
+        panel.set_ylabel("validation MRR", fontsize=8)
     figures.legend_below(figure, panels[0])
     figures.save(figure, path)
 

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -13,6 +14,7 @@ from experiments import (
     attention_fields,
     attention_heatmap,
     fb15k,
+    figures,
     hyperparameters,
     literal_use,
     num_experts,
@@ -71,6 +73,17 @@ def test_the_figure_is_a_png_whole_or_not_there(name: str, values: str, tmp_path
     ALL[name][0].draw(sweep.rows_of(reports), tmp_path / "figure.png")
     assert [path.name for path in tmp_path.iterdir()] == ["figure.png"]
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_points_need_no_axis_from_zero_and_panels_share_it() -> None:
+    """Bars of 0.85 and 0.76 on an axis from 0.65 look like two to one."""
+    figure, panels = figures.new_figure(4, 2, panels=2, columns=2, share_y=True)
+    figures.points(panels[0], ["a", "b"], {"MRR": [(0.85, 0.01), (None, None)]})
+    figures.points(panels[1], ["a"], {"MRR": [(0.5, None)], "other": [(0.6, 0.1)]})
+    assert panels[0].get_ylim() == panels[1].get_ylim() and panels[0].get_ylim()[0] < 0.5
+    assert not panels[0].patches and not panels[1].patches, "no bars"
+    assert [text.get_text() for text in panels[1].texts] == ["0.500", "0.600"]
+    plt.close(figure)
 
 
 def test_ablations_remove_one_part_or_leave_one() -> None:

@@ -93,7 +93,8 @@ def test_rows_have_means_deviations_gaps_and_printed_figures_only_of_the_authors
     tucker = rows["credit", "tucker"]
     assert tucker["mrr"]["mean"] == pytest.approx(0.5)
     assert tucker["mrr"]["std"] == pytest.approx(0.1414213562)  # sqrt(0.1^2 + 0.1^2)
-    assert tucker["mrr on shuffled values"] == pytest.approx(0.4)
+    assert tucker["mrr on shuffled values"]["mean"] == pytest.approx(0.4)
+    assert tucker["mrr on shuffled values"]["std"] == pytest.approx(0.1414213562)
     assert tucker["gap"] == pytest.approx(0.1)
     assert tucker["paper"] == {"hits@1": 0.405, "hits@3": 0.512, "hits@10": 0.638, "mr": 36, "mrr": 0.485}
     assert rows["credit", "rakge"]["gap"] is None
@@ -127,6 +128,7 @@ def test_markdown_and_csv_hold_the_rows() -> None:
         "NumCoKE",
     ]
     assert float(table[0]["mrr std"]) == pytest.approx(0.1414213562)
+    assert float(table[0]["mrr on shuffled values std"]) == pytest.approx(0.1414213562)
     assert (table[0]["seeds"], table[1]["mrr std"], table[1]["gap"]) == ("0 1", "", "")
 
 
