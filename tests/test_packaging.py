@@ -1,5 +1,6 @@
 """What a newcomer reads and types is true: commands, config keys, requirements, pinned versions, paths."""
 
+import importlib
 import importlib.util
 import os
 import re
@@ -16,7 +17,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from numcoke_jax import compare
-from numcoke_jax.command_line import Command, parse_arguments
+from numcoke_jax.command_line import Command, parse_arguments, parse_command_line
 from numcoke_jax.data import build, check, rdf
 from numcoke_jax.errors import UserError
 from numcoke_jax.workdir import config_differences, flat_config
@@ -26,6 +27,8 @@ PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-
 DOCUMENTS = sorted(
     str(path.relative_to(REPOSITORY)) for path in [*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md")]
 )
+# Values that commands of RESULTS.md leave to the reader.
+PLACEHOLDERS = {"N": "8", "S": "2", "PRESET": "paper", "VALUE": "float32", "SHARE": "0.2"}
 # What a make hands to the programs it runs.
 MAKE_VARIABLES = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS", "MAKEOVERRIDES", "ARGS", "PYTHON", "REQUIREMENTS"}
 
@@ -35,11 +38,23 @@ def read(name: str) -> str:
 
 
 def documented_commands(text: str) -> list[list[str]]:
-    """Words of every `make ...` and `python -m numcoke_jax...` in code blocks and code spans of a page."""
+    """Words of every `make ...` and `python -m numcoke_jax...` in code blocks and code spans of a page.
+
+    A span may run over the ends of lines, not of paragraphs.
+    """
     blocks = re.findall(r"^```\w*\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
-    spans = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE))
-    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()] + spans
-    return [shlex.split(line, comments=True) for line in lines if is_command(line)]
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    spans = [span for paragraph in re.split(r"\n\s*\n", prose) for span in re.findall("`([^`]+)`", paragraph)]
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    lines += [span.replace("\n", " ") for span in spans]
+    return [shlex.split(filled_in(line), comments=True) for line in lines if is_command(line)]
+
+
+def filled_in(line: str) -> str:
+    """A command with what is optional in it, and values in place of the names that stand for them."""
+    without_brackets = re.sub(r"\[(--[^]]*)\]", r"\1", line).replace("...", "")
+    names = "|".join(PLACEHOLDERS)
+    return re.sub(rf"(?<=[=:])({names})(?=\s|$)", lambda found: PLACEHOLDERS[found[1]], without_brackets)
 
 
 def is_command(line: str) -> bool:
@@ -91,6 +106,10 @@ def flag_problems(flags: list[str], module: str = "numcoke_jax.main") -> list[st
             check.parser().parse_args(flags)
         elif module == "numcoke_jax.compare":
             compare.parser().parse_args(flags)
+        elif module.startswith("experiments."):
+            options, more = importlib.import_module(module).parser().parse_known_args(flags)
+            config = [f"--config={options.config}"] if "config" in options else []
+            parse_command_line([*config, *more])  # the flags of every run
     except UserError as error:
         return [str(error)]
     return []
@@ -158,13 +177,18 @@ def test_makefile_commands_name_what_exists():
         ("python -m numcoke_jax.data.build --tabel=cars --out=DIR", "--table"),
         ("python -m numcoke_jax.data.rdf x.nt --out=DIR --shorten=lst", "--shorten"),
         ("python -m numcoke_jax.data.check DIR --jason", "--jason"),
+        ("python -m experiments.ablation --epoch=3", "--epoch is not a flag"),
+        ("python -m experiments.ablation --config.model.dmi=3", "model.dmi"),
+        ("python -m experiments.seeds --config=configs/absent.py", "no config file configs/absent.py"),
+        ("python -m experiments.benchmark.step --entities=many", "--entities"),
     ],
 )
 def test_a_wrong_command_is_noticed(command, problem):
-    page = f"Text.\n\n```sh\n{command}  # why\n```\n"
-    (words,) = documented_commands(page)
-    (found,) = problems(words)
-    assert problem in found
+    broken = command.replace(" --", "\n--", 1)
+    for page in (f"Text.\n\n```sh\n{command}  # why\n```\n", f"By `{broken}`, a `span`.\n"):
+        (words,) = documented_commands(page)
+        (found,) = problems(words)
+        assert problem in found
 
 
 @pytest.mark.parametrize("page", DOCUMENTS)
