@@ -80,6 +80,7 @@ def commands_of(options: argparse.Namespace, extra: Sequence[str]) -> dict[tuple
                             options.out / "-".join(parts),
                             data=options.data,
                             seed=seed,
+                            epochs=options.epochs,
                             extra=extra,
                         )
                     )
@@ -163,6 +164,9 @@ def parser() -> OneLineParser:
     options.add_argument("--values", default="true,shuffled", help=f"some of {','.join(CONTROLS)}")
     options.add_argument("--splits", default=GIVEN, help="train/valid/test, such as 10/10/80,80/10/10")
     options.add_argument("--seeds", default="0,1,2")
+    options.add_argument(
+        "--epochs", type=int, default=0, help="at most so many per run; 0: no cap (default: %(default)s)"
+    )
     options.add_argument(
         "--out", required=True, type=home_path, help="folder for the runs, the table and the figure"
     )

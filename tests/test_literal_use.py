@@ -57,6 +57,8 @@ def test_every_split_has_runs_of_its_own():
     command = commands[("80/10/10", "paper", "shuffled"), 3]
     assert command.config.data.split == (0.8, 0.1, 0.1)
     assert (command.config.data.control, command.config.seed) == ("shuffled", 3)
+    capped = literal_use.commands_of(*literal_use._options([*flags, "--epochs=7"]))
+    assert {command.config.train.epochs for command in capped.values()} == {7}
     given = literal_use.commands_of(*literal_use._options(flags))
     assert given[("", "paper", "true"), 3].config.data.split == (0.1, 0.1, 0.8)
 
