@@ -1,7 +1,7 @@
 r"""Which fields a trained model attends to: entities x fields, NumCoKE next to RAKGE (the paper's heat map).
 
     python -m experiments.attention_heatmap --numcoke=runs/credit-paper-seed0 \
-        --rakge=runs/credit-rakge-seed0 --relation=limit_comp --entities=20 --out=runs/attention_heatmap
+        --rakge=runs/credit-rakge-seed0 --relation=LIMIT_BAL_comp --entities=20 --out=runs/attention_heatmap
 
 Weights are means over the attention heads of the best checkpoints.  The first entities of the relation's test
 facts are shown; the JSON has their weights and, over all entities, how far the attention is from weighting

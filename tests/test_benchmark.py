@@ -1,17 +1,20 @@
 """The benchmarks' yardstick computes what the package computes; their arguments are checked."""
 
+import json
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.benchmark import evaluation, loading, naive, peers, prediction, scaling, step
+from experiments.benchmark import evaluation, loading, naive, peers, prediction, scaling, step, timing
 from experiments.benchmark.problem import RELATIONS, Sizes, config_of, random_batch, random_literals
 from numcoke_jax import prng
 from numcoke_jax.losses.objective import create_objective
 from numcoke_jax.models import GraphSizes, create_model
 from tests import examples
+from tests.tiny_runs import compiled_fast
 
 SIZES = Sizes(entities=7, fields=3, dim=8, queries=6, relations=2)
 
@@ -44,6 +47,32 @@ def test_the_per_query_formulation_has_the_logits_and_the_loss_of_the_package() 
     np.testing.assert_allclose(total, losses(params), rtol=1e-5)
 
 
+def test_xla_counts_the_body_of_a_loop_once_and_the_rates_say_so() -> None:
+    """Products of 8 x 8 matrices, 2 * 8^3 = 1,024 FLOP each: ten of them in a loop are counted as one."""
+
+    def products(x: jax.Array, count: int) -> jax.Array:
+        return jax.lax.scan(lambda carry, _: (carry @ x, None), x, None, length=count)[0]
+
+    matrix = jnp.ones((8, 8))
+    found = [
+        timing.rates(jax.jit(products, static_argnums=1).lower(matrix, count).compile(), 1.0)
+        for count in (1, 10)
+    ]
+    assert [rates["loops_counted_once"] for rates in found] == [0, 1]
+    for rates in found:
+        assert 1e9 * rates["gflops_per_second"] == pytest.approx(1024, abs=10)
+
+
+@pytest.mark.slow
+def test_a_single_query_of_the_per_query_formulation_has_a_time(tmp_path: Path) -> None:
+    """The call that compiles is another one: with --naive=1 there was nothing to take the median of."""
+    sizes = ["--entities=12", "--fields=2", "--dim=8", "--queries=4", "--chunk=2"]
+    with compiled_fast():
+        assert evaluation.main([*sizes, "--naive=1", f"--json={tmp_path / 'figures.json'}"]) == 0
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert figures["naive_query_ms"] > 0 and figures["single_query_ms"] > 0
+
+
 @pytest.mark.parametrize(
     ("main", "arguments", "text"),
     [
@@ -53,6 +82,7 @@ def test_the_per_query_formulation_has_the_logits_and_the_loss_of_the_package() 
             "--table=cars is not a choice: needs one of synthetic, fb15k_237",
         ),
         (evaluation.main, ["--chunk=0"], "--chunk=0 is out of range: needs an integer >= 1"),
+        (evaluation.main, ["--naive=-1"], "--naive=-1 is out of range: needs an integer >= 0"),
         (
             evaluation.main,
             ["--naive=2", "--preset=numeric"],

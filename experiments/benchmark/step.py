@@ -110,10 +110,11 @@ def show(figures: dict[str, Any]) -> None:
     if figures["compiled_temp_bytes"] is not None:
         table.add_row("temporaries of the step", f"{figures['compiled_temp_bytes'] / 2**20:.1f} MiB")
     if "gflops_per_second" in figures:
-        table.add_row("by XLA's count", f"{figures['gflops_per_second']:.1f} GFLOP/s")
+        loops = " (a loop counts once)" if figures["loops_counted_once"] else ""
+        table.add_row(f"by XLA's count{loops}", f"{figures['gflops_per_second']:.1f} GFLOP/s")
     for key, label in (
-        ("share_of_flops", "share of the card's FLOP rate"),
-        ("share_of_bandwidth", "share of its bandwidth"),
+        ("share_of_flops", "share of the card's FLOP rate, at least"),
+        ("share_of_bandwidth", "share of its bandwidth, by that count"),
     ):
         if key in figures:
             table.add_row(label, f"{100 * figures[key]:.1f} %")
