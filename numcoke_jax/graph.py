@@ -59,3 +59,24 @@ class NumericGraph:
         if name not in SPLITS:
             raise ValueError(f"split must be one of {SPLITS}, got {name!r}")
         return getattr(self, name)
+
+
+def fact_keys(arrays: list[np.ndarray], num_entities: int, num_relations: int) -> list[np.ndarray]:
+    """int64 keys of int32 [n, 3] triples that order like (relation, head, tail), comparable across arrays.
+
+    The three ids are packed into one number if it fits into 63 bits; in larger graphs a key is the
+    rank of its triple among all triples given.
+    """
+    if num_relations * num_entities**2 < 2**63:
+        return [
+            (array[:, RELATION].astype(np.int64) * num_entities + array[:, HEAD]) * num_entities
+            + array[:, TAIL]
+            for array in arrays
+        ]
+    stacked = np.concatenate(arrays)
+    order = np.lexsort((stacked[:, TAIL], stacked[:, HEAD], stacked[:, RELATION]))
+    new = np.ones(len(stacked), dtype=np.int64)
+    new[1:] = (stacked[order[1:]] != stacked[order[:-1]]).any(axis=1)
+    keys = np.empty(len(stacked), dtype=np.int64)
+    keys[order] = np.cumsum(new) - 1
+    return np.split(keys, np.cumsum([len(array) for array in arrays])[:-1])

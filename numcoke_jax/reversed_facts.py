@@ -3,7 +3,7 @@
 import numpy as np
 
 from numcoke_jax.errors import UserError
-from numcoke_jax.graph import HEAD, RELATION, TAIL, NumericGraph
+from numcoke_jax.graph import HEAD, RELATION, TAIL, NumericGraph, fact_keys
 
 
 def reversed_facts(graph: NumericGraph, facts: np.ndarray, *, key: str, instead: str) -> np.ndarray:
@@ -22,7 +22,8 @@ def reversed_facts(graph: NumericGraph, facts: np.ndarray, *, key: str, instead:
       UserError: a relation holds in both directions for some pair of entities.
     """
     reverse = facts[:, [TAIL, RELATION, HEAD]]
-    both_ways = np.isin(_packed(facts, graph), _packed(reverse, graph)) & (facts[:, HEAD] != facts[:, TAIL])
+    keys, reverse_keys = fact_keys([facts, reverse], graph.num_entities, graph.num_relations)
+    both_ways = np.isin(keys, reverse_keys) & (facts[:, HEAD] != facts[:, TAIL])
     if both_ways.any():
         relation = graph.vocabulary.relations[facts[np.argmax(both_ways), RELATION]]
         raise UserError(
@@ -30,10 +31,3 @@ def reversed_facts(graph: NumericGraph, facts: np.ndarray, *, key: str, instead:
             f"both directions for some entities; set {key}={instead!r}"
         )
     return reverse
-
-
-def _packed(facts: np.ndarray, graph: NumericGraph) -> np.ndarray:
-    """One number per triple: int64 if N N R fits, a Python integer (object) otherwise."""
-    number = np.int64 if graph.num_entities**2 * graph.num_relations < 2**62 else object
-    heads, relations, tails = (facts[:, column].astype(number) for column in (HEAD, RELATION, TAIL))
-    return (relations * graph.num_entities + heads) * graph.num_entities + tails

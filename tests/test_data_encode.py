@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from numcoke_jax.data import graph_checks
 from numcoke_jax.data.encode import encode_graph
-from numcoke_jax.data.graph_checks import GraphReport, fact_keys, find_look_alikes, find_near_misses
+from numcoke_jax.data.graph_checks import GraphReport, find_look_alikes, find_near_misses
 from numcoke_jax.errors import UserError
-from numcoke_jax.graph import SPLITS, NumericGraph
+from numcoke_jax.graph import SPLITS, NumericGraph, fact_keys
 
 Fact = tuple[str, str, str]
 Literal = tuple[str, str, float]

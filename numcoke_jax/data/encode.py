@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from numcoke_jax.data import graph_checks
-from numcoke_jax.data.graph_checks import FieldSummary, GraphReport, contains, fact_keys
+from numcoke_jax.data.graph_checks import FieldSummary, GraphReport, contains
 from numcoke_jax.data.literal_values import aggregate
 from numcoke_jax.data.text_files import in_one_chunk
 from numcoke_jax.errors import UserError
-from numcoke_jax.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, Vocabulary
+from numcoke_jax.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, Vocabulary, fact_keys
 
 
 @dataclasses.dataclass(frozen=True)

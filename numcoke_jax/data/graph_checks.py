@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from numcoke_jax.graph import HEAD, RELATION, SPLITS, TAIL
+from numcoke_jax.graph import HEAD, RELATION, SPLITS, TAIL, fact_keys
 
 SHOWN_NAMES = 3  # examples in a notice
 SHOWN_CHARACTERS = 120  # of a name or value in a message
@@ -260,27 +260,6 @@ def check_facts(
         head, relation, tail = splits[split].T
         known = seen_entity[head] & seen_relation[relation] & seen_entity[tail]
         report.unseen_facts[split] = int((~known).sum())
-
-
-def fact_keys(arrays: list[np.ndarray], num_entities: int, num_relations: int) -> list[np.ndarray]:
-    """int64 keys of int32 [n, 3] triples that order like (relation, head, tail), comparable across arrays.
-
-    The three ids are packed into one number if it fits into 63 bits; in larger graphs a key is the
-    rank of its triple among all triples given.
-    """
-    if num_relations * num_entities**2 < 2**63:
-        return [
-            (array[:, RELATION].astype(np.int64) * num_entities + array[:, HEAD]) * num_entities
-            + array[:, TAIL]
-            for array in arrays
-        ]
-    stacked = np.concatenate(arrays)
-    order = np.lexsort((stacked[:, TAIL], stacked[:, HEAD], stacked[:, RELATION]))
-    new = np.ones(len(stacked), dtype=np.int64)
-    new[1:] = (stacked[order[1:]] != stacked[order[:-1]]).any(axis=1)
-    keys = np.empty(len(stacked), dtype=np.int64)
-    keys[order] = np.cumsum(new) - 1
-    return np.split(keys, np.cumsum([len(array) for array in arrays])[:-1])
 
 
 def contains(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:

@@ -23,10 +23,10 @@ from numcoke_jax.config_checks import home_path
 from numcoke_jax.data.comparisons import split_counts, split_triples, stream
 from numcoke_jax.data.encode import encode_graph
 from numcoke_jax.data.folder import write_folder
-from numcoke_jax.data.graph_checks import GraphReport, fact_keys, plural, shown_name
+from numcoke_jax.data.graph_checks import GraphReport, plural, shown_name
 from numcoke_jax.data.rdf_statements import FORMATS, RdfContent, read_rdf
 from numcoke_jax.errors import UserError
-from numcoke_jax.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph
+from numcoke_jax.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, fact_keys
 
 SHORTEN = ("none", "last", "prefix")
 SPLIT_BY = ("triple", "relation")
