@@ -48,9 +48,10 @@ class Progress:
         return cls(**{**fields, **changes})
 
 
-def is_complete(run: Run, progress: Progress) -> bool:
-    """True if nothing is left to train: the last step is validated, or patience has run out."""
-    return progress.validated_step >= run.total_steps or progress.stopped(run.config.train.patience)
+def is_complete(run: Run, progress: Progress, *, patience: int | None = None) -> bool:
+    """True if nothing is left to train: the last step is validated, or patience (the run's) has run out."""
+    patience = run.config.train.patience if patience is None else patience
+    return progress.validated_step >= run.total_steps or progress.stopped(patience)
 
 
 def checkpoints_of(run: Run, workdir: pathlib.Path) -> Checkpoints:

@@ -226,11 +226,10 @@ def _finished_report(run: Run, progress: Progress, workdir: pathlib.Path) -> dic
 
 
 def _at_its_end(run: Run, progress: Progress, workdir: pathlib.Path) -> bool:
-    """True if the run is complete by the length that config.json gives it; this command may give another."""
+    """True if the run is complete by length and patience of config.json; this command may give others."""
     stored = read_json(workdir / CONFIG_FILE) if (workdir / CONFIG_FILE).exists() else {}
-    now = flat_config(run.config)
-    same_length = all(stored.get(key, now[key]) == now[key] for key in ("train.epochs", "train.patience"))
-    return same_length and is_complete(run, progress)
+    same_length = stored.get("train.epochs", run.config.train.epochs) == run.config.train.epochs
+    return same_length and is_complete(run, progress, patience=stored.get("train.patience"))
 
 
 @dataclasses.dataclass
