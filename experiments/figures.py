@@ -11,6 +11,7 @@ from typing import Any
 COLOURS = ("#1b4f8a", "#d9822b", "#3f9a78", "#a23b72", "#6b6b6b", "#c9b037")  # dark to light, blue to ochre
 MARKERS = ("o", "s", "^", "D", "v", "P")
 HATCHES = ("", "//", "..", "xx", "\\\\", "++")
+LEGEND_ENTRY = 1.8  # inches for a name with its line and marker
 RESOLUTION = 150  # dots per inch
 
 
@@ -60,7 +61,7 @@ def save(figure: Any, path: Path) -> None:
 def legend_below(figure: Any, panel: Any) -> None:
     """Put the legend of one panel below all panels of the figure, where it hides nothing."""
     handles, names = panel.get_legend_handles_labels()
-    columns = min(len(names), 4)
+    columns = max(1, min(len(names), 4, int(figure.get_figwidth() / LEGEND_ENTRY)))
     figure.legend(handles, names, loc="outside lower center", ncols=columns, fontsize=8, frameon=False)
 
 
