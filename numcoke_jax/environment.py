@@ -28,7 +28,7 @@ GIT_SECONDS = 10  # a revision is not worth waiting longer for, on a slow networ
 
 
 def describe_environment(graph: NumericGraph) -> dict[str, Any]:
-    """Package versions, Python, device, XLA flags, PRNG, git revision (or None) and the hash of the data."""
+    """Package versions, Python, devices, XLA flags, PRNG, git revision (or None) and the hash of the data."""
     import jax  # only here: the hash and the versions alone need no device
 
     devices, settings = jax.devices(), jax.config.values
@@ -38,6 +38,7 @@ def describe_environment(graph: NumericGraph) -> dict[str, Any]:
         "platform": platform.platform(),
         "device_kind": devices[0].device_kind,
         "backend": jax.default_backend(),
+        "cpu_cores": len(os.sched_getaffinity(0)),  # that this process may use: sums are divided among them
         "devices": len(devices),
         "processes": jax.process_count(),
         "xla_flags": os.environ.get("XLA_FLAGS", ""),

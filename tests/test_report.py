@@ -274,6 +274,7 @@ def test_the_environment_names_versions_device_random_numbers_code_and_data(
     assert environment["packages"]["numpy"] == np.__version__
     assert environment["python"] == ".".join(map(str, sys.version_info[:3]))
     assert environment["device_kind"] == jax.devices()[0].device_kind
+    assert environment["cpu_cores"] == len(os.sched_getaffinity(0))
     assert environment["devices"] == jax.device_count() and environment["processes"] == 1
     assert environment["xla_flags"] == "--xla_some_flag=1"
     assert environment["prng_implementation"] == str(jax.random.key_impl(jax.random.key(0))).split("(")[
