@@ -61,6 +61,7 @@ PRESETS: dict[str, Mapping[str, Any]] = {
     "rakge": {
         "model.name": "rakge",
         **PUBLIC_SETTINGS,
+        "model.attribute_dim": 100,  # a multiple of the heads, whatever the config has
         "attention.heads": 5,
         "score.order_weight": 0.25,
         "okcl.weight": 0.25,

@@ -12,6 +12,8 @@ from numcoke_jax.errors import UserError
 from numcoke_jax.presets import PRESETS, apply_preset
 from numcoke_jax.report import write_json_atomically
 
+CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("[!_]*.py"))
+
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_sets_its_keys_and_no_others_and_is_valid(name):
@@ -96,3 +98,9 @@ def test_the_config_of_an_older_run_has_the_defaults_of_later_keys_and_a_warning
     write_json_atomically(path, {})
     with pytest.raises(UserError, match="is not a config written by this program"):
         stored_config(path, warnings.append)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: path.stem)
+def test_every_preset_fits_every_config(config: Path, name: str) -> None:
+    assert parse_command_line([f"--config={config}:{name}"]).config.model.name == PRESETS[name]["model.name"]
