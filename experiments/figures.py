@@ -117,25 +117,14 @@ def points(
             for place, (mean, deviation) in enumerate(numbers)
             if mean is not None
         ]
-        panel.errorbar(
-            [place for place, _, _ in known],
-            [mean for _, mean, _ in known],
-            yerr=[math.nan if deviation is None else deviation for _, _, deviation in known],
-            label=label,
-            color=COLOURS[number % 6],
-            marker=MARKERS[number % 6],
-            markersize=4,
-            linestyle="none",
-            capsize=3,
-        )
+        _with_errors(panel, known, number, label, markersize=4, linestyle="none", capsize=3)
         for place, mean, deviation in known:
             top, above = (place, mean + (deviation or 0.0)), (0, 4)
             panel.annotate(f"{mean:.3f}", top, above, textcoords="offset points", ha="center", fontsize=7)
     panel.set_xticks(range(len(groups)), list(groups))
     panel.set_xlim(-0.6, len(groups) - 0.4)
     panel.margins(y=0.12)
-    panel.grid(axis="y", color="#dddddd", linewidth=0.6)
-    panel.set_axisbelow(True)
+    _level_grid(panel)
 
 
 def lines(
@@ -144,16 +133,30 @@ def lines(
     """Draw lines of (mean, deviation) over places, which are evenly spaced and labelled as given."""
     for number, (label, points) in enumerate(series.items()):
         known = [(place, *point) for place, point in enumerate(points) if point[0] is not None]
-        panel.errorbar(
-            [place for place, _, _ in known],
-            [mean for _, mean, _ in known],
-            yerr=[math.nan if deviation is None else deviation for _, _, deviation in known],
-            label=label,
-            color=COLOURS[number % 6],
-            marker=MARKERS[number % 6],
-            linewidth=1.6,
-            capsize=2,
-        )
+        _with_errors(panel, known, number, label, linewidth=1.6, capsize=2)
     panel.set_xticks(range(len(places)), [str(place) for place in places])
+    _level_grid(panel)
+
+
+def _with_errors(
+    panel: Any,
+    known: Sequence[tuple[float, float | None, float | None]],
+    number: int,
+    label: str,
+    **look: Any,
+) -> None:
+    """The markers of series `number` at (place, mean), with error bars where there is a deviation."""
+    panel.errorbar(
+        [place for place, _, _ in known],
+        [mean for _, mean, _ in known],
+        yerr=[math.nan if deviation is None else deviation for _, _, deviation in known],
+        label=label,
+        color=COLOURS[number % 6],
+        marker=MARKERS[number % 6],
+        **look,
+    )
+
+
+def _level_grid(panel: Any) -> None:
     panel.grid(axis="y", color="#dddddd", linewidth=0.6)
     panel.set_axisbelow(True)
