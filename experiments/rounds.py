@@ -13,9 +13,9 @@ from numcoke_jax.console import Console
 from numcoke_jax.data.load import LoadedGraph, load_graph
 from numcoke_jax.environment import graph_hash
 from numcoke_jax.errors import UserError
-from numcoke_jax.report import read_json, write_json_atomically
+from numcoke_jax.report import REPORT_FILE, read_json, write_json_atomically
 from numcoke_jax.run import trained_on
-from numcoke_jax.train import REPORT_FILE, train_and_evaluate
+from numcoke_jax.train import train_and_evaluate
 from numcoke_jax.workdir import CONFIG_FILE, flat_config
 
 FAILED_FILE = "failed.json"  # why a loss or score was not finite: the run is not tried again

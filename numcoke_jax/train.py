@@ -1,10 +1,8 @@
-"""The functional training loop: steps between validations, patience, checkpoints, the final report."""
+"""The functional training loop: steps between validations, patience, checkpoints."""
 
 import contextlib
 import dataclasses
-import functools
 import math
-import os
 import pathlib
 import time
 from collections import deque
@@ -14,17 +12,13 @@ import jax
 from ml_collections import ConfigDict
 
 from numcoke_jax.batches import Batch
-from numcoke_jax.calibration import calibrate
 from numcoke_jax.checkpoints import Checkpoints
-from numcoke_jax.compared_fields import compared_fields
 from numcoke_jax.config_checks import check_config, shown_path
 from numcoke_jax.console import Console
 from numcoke_jax.data.load import LoadedGraph
 from numcoke_jax.divergence import context, divergence, first_module, remedy
 from numcoke_jax.errors import UserError
-from numcoke_jax.evaluation import relation_metrics
-from numcoke_jax.html_report import HTML_FILE, write_html_report
-from numcoke_jax.inductive import rank_held_out
+from numcoke_jax.final_report import finished_report, rank_and_report, set_report_aside
 from numcoke_jax.logs import METRICS_FILE, NoLog, RunLog, read_metrics
 from numcoke_jax.memory import (
     STEP_KEYS,
@@ -34,23 +28,15 @@ from numcoke_jax.memory import (
     memory_remedy,
     out_of_memory_told,
 )
-from numcoke_jax.order_accuracy import field_of_relation, order_accuracy
 from numcoke_jax.placement import agreed, leads, wait_for_others
 from numcoke_jax.progress import ProgressReporter
-from numcoke_jax.ranking import summaries
 from numcoke_jax.report import (
     REPORT_FILE,
-    build_report,
-    calibration_kind,
-    environments,
-    read_json,
-    write_json_atomically,
 )
 from numcoke_jax.resume import (
     Progress,
     checkpoints_of,
     is_complete,
-    keep_best,
     newest_state,
     selection_metrics,
 )
@@ -59,10 +45,8 @@ from numcoke_jax.step import LossSums, TrainState
 from numcoke_jax.termination import EXIT_TERMINATED, Terminated, Termination
 from numcoke_jax.workdir import (
     CHECKPOINTS_FOLDER,
-    CONFIG_FILE,
     archive,
     check_config_of,
-    flat_config,
     held,
     keep_config,
     keep_vocabulary,
@@ -127,7 +111,7 @@ def train_in_workdir(
         if begun is None:
             _refuse_lost_run(workdir)
         else:
-            report = _finished_report(run, begun[1], workdir)
+            report = finished_report(run, begun[1], workdir)
             step = int(begun[0].step)
             if is_complete(run, begun[1]):
                 console.note(f"the run is complete at step {step}: nothing to train")
@@ -142,7 +126,7 @@ def train_in_workdir(
         progress = begun[1] if begun else Progress()
         if unfinished:
             if leads():
-                _set_report_aside(workdir)  # of fewer epochs or less patience
+                set_report_aside(workdir)  # of fewer epochs or less patience
                 keep_config(workdir, run.config)
                 keep_vocabulary(workdir, run.graph.vocabulary, run.scale)
             progress = _train(run, begun, workdir, checkpoints, console, termination)
@@ -150,17 +134,7 @@ def train_in_workdir(
         if not unfinished:
             check_ranking_memory(run, console)
         with out_of_memory_told(memory_remedy(run.config, TRAINED_KEYS)):
-            return _report(run, progress, checkpoints, workdir, console, trained=unfinished)
-
-
-def _set_report_aside(workdir: pathlib.Path) -> None:
-    """Keep the report under another name.
-
-    Called before config.json changes: a report beside it always belongs to that config.
-    """
-    for name in (REPORT_FILE, HTML_FILE):
-        if (workdir / name).exists():
-            os.replace(workdir / name, workdir / f"previous-{name}")
+            return rank_and_report(run, progress, checkpoints, workdir, console, trained=unfinished)
 
 
 def evaluate_only(config: ConfigDict, workdir: str | pathlib.Path, console: Console) -> dict[str, Any]:
@@ -187,7 +161,7 @@ def evaluate_only(config: ConfigDict, workdir: str | pathlib.Path, console: Cons
                 raise UserError(
                     f"--workdir={shown_path(workdir)}: no checkpoint was validated; train there first"
                 )
-            return _report(run, progress, checkpoints, workdir, console, trained=False)
+            return rank_and_report(run, progress, checkpoints, workdir, console, trained=False)
 
 
 def _refuse_lost_run(workdir: pathlib.Path) -> None:
@@ -200,36 +174,6 @@ def _refuse_lost_run(workdir: pathlib.Path) -> None:
             f"--workdir={shown_path(workdir)}: a run was here ({found}), but no checkpoint of it is left; "
             "restore a copy of one, give another --workdir, or archive what is left with --overwrite"
         )
-
-
-def _finished_report(run: Run, progress: Progress, workdir: pathlib.Path) -> dict[str, Any] | None:
-    """The report of a complete run, if it exists with its page and says what it must.
-
-    A report that does not say "complete", of an older version or of an evaluation by another length, is
-    given the key: its metrics are of the same checkpoint.
-    """
-    if not is_complete(run, progress) or not (workdir / HTML_FILE).exists():
-        return None
-    try:
-        report = read_json(workdir / REPORT_FILE)
-        fits = report["best_epoch"] == progress.patience.best_epoch and report["seed"] == run.config.seed
-        fits = fits and calibration_kind(report) == run.config.eval.calibration
-        if not fits or not {"valid", "test", "environment"} <= report.keys():
-            return None
-    except (UserError, KeyError, TypeError, AttributeError):  # missing, damaged or something else
-        return None
-    if report.get("complete") is not True:
-        report["complete"] = True
-        if leads():
-            write_json_atomically(workdir / REPORT_FILE, report)
-    return report
-
-
-def _at_its_end(run: Run, progress: Progress, workdir: pathlib.Path) -> bool:
-    """True if the run is complete by length and patience of config.json; this command may give others."""
-    stored = read_json(workdir / CONFIG_FILE) if (workdir / CONFIG_FILE).exists() else {}
-    same_length = stored.get("train.epochs", run.config.train.epochs) == run.config.train.epochs
-    return same_length and is_complete(run, progress, patience=stored.get("train.patience"))
 
 
 @dataclasses.dataclass
@@ -425,85 +369,3 @@ def loss_means(losses: LossSums) -> dict[str, float]:
         if count:
             means[name] = float(getattr(losses, f"{name}_sum")) / count
     return means
-
-
-def calibration_of(run: Run, params: Any) -> dict[str, Any] | None:
-    """The result of `calibration.calibrate`; None with `eval.calibration=none` or too few facts."""
-    if run.config.eval.calibration == "none":
-        return None
-    return calibrate(
-        run.graph,
-        functools.partial(run.evaluate.scored_heads, params),
-        kind=run.config.eval.calibration,
-        selection=run.config.eval.selection,
-        seed=run.config.seed,
-    )
-
-
-def order_accuracy_of(run: Run, params: Any) -> list[dict[str, Any]]:
-    """Shares of test pairs in the right order; [] unless relations are named after the fields compared."""
-    graph = run.graph
-    if not len(graph.test) or None in [field_of_relation(graph, r) for r in range(graph.num_relations)]:
-        return []
-    return order_accuracy(graph, "test", run.scale, run.evaluate, params)
-
-
-def _report(
-    run: Run,
-    progress: Progress,
-    checkpoints: Checkpoints,
-    workdir: pathlib.Path,
-    console: Console,
-    *,
-    trained: bool,
-) -> dict[str, Any]:
-    """Rank both held-out splits with the best checkpoint, show and write the report.
-
-    `trained` is False if this process only evaluates what another one has trained.
-    """
-    progress = keep_best(run, checkpoints, progress, console.warn)
-    params = checkpoints.restore(checkpoints.usable_at(progress.patience.best_step)).state.params
-    every_rank = {split: run.evaluate.ranks(params, split) for split in ("valid", "test")}
-    ranks = {split: summaries(found) for split, found in every_rank.items()}
-    report = build_report(
-        seed=run.config.seed,
-        best_epoch=progress.patience.best_epoch,
-        seconds=progress.seconds,
-        complete=_at_its_end(run, progress, workdir),
-        graph=run.graph,
-        valid=ranks["valid"]["all"] | {"exclude_self": ranks["valid"]["exclude_self"]},
-        test=ranks["test"]["all"] | {"exclude_self": ranks["test"]["exclude_self"]},
-    )
-    report["selection_mrr"] = progress.patience.best  # what the best checkpoint was chosen by: see `eval`
-    fields = compared_fields(params, run.graph.vocabulary)
-    if fields:
-        report["compared_fields"] = {name: dataclasses.asdict(found[0]) for name, found in fields.items()}
-    report["relations"] = relation_metrics(run.graph, "test", every_rank["test"])
-    report["order_accuracy"] = order_accuracy_of(run, params)
-    report["calibration_kind"] = run.config.eval.calibration
-    report["calibration"] = calibration_of(run, params)
-    if run.held_out is not None:
-        report["inductive"] = rank_held_out(run, params)
-    if progress.faults:
-        report["faults"] = list(progress.faults)
-    if not trained:
-        report |= environments(report, before=workdir / REPORT_FILE)
-        if leads():
-            _keep_evaluation(run, workdir)
-    write_html_report(run, params, report, workdir)
-    if leads():  # last: report.json says that the run is finished
-        write_json_atomically(workdir / REPORT_FILE, report)
-    console.result_table(report)
-    return report
-
-
-def _keep_evaluation(run: Run, workdir: pathlib.Path) -> None:
-    """Write the evaluation keys of the coming report to config.json; its other keys describe the training."""
-    path, asked = workdir / CONFIG_FILE, flat_config(run.config)
-    before = read_json(path) if path.exists() else {}
-    evaluation = {key: value for key, value in asked.items() if key.startswith("eval.")}
-    config = {**asked, **before, **evaluation}
-    if config != before:
-        _set_report_aside(workdir)
-        keep_config(workdir, config)
-    keep_vocabulary(workdir, run.graph.vocabulary, run.scale)

@@ -13,10 +13,10 @@ import pytest
 
 from numcoke_jax import svg
 from numcoke_jax.evaluation import relation_metrics
+from numcoke_jax.final_report import calibration_of, order_accuracy_of
 from numcoke_jax.html_report import Details, Section, Table, render, write_html_report
 from numcoke_jax.ranking import summaries
 from numcoke_jax.report import build_report
-from numcoke_jax.train import calibration_of, order_accuracy_of
 from tests.tiny_runs import compiled_fast, config_of, numcoke, train, untrained, write_folder
 
 VOID = {"meta", "circle", "line", "polyline", "path", "br"}

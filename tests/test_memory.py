@@ -95,8 +95,8 @@ def exhausted(*_: Any, **__: Any) -> None:
         ("numcoke_jax.run.Run.step", "lower train.batch_size=2 or"),
         ("numcoke_jax.evaluation.Evaluator.for_selection", "lower eval.chunk=3, or raise mesh.entity=1"),
         ("numcoke_jax.evaluation.Evaluator.ranks", "lower eval.chunk=3, or raise mesh.entity=1"),
-        ("numcoke_jax.train.calibrate", "lower eval.chunk=3, or raise mesh.entity=1"),
-        ("numcoke_jax.train.write_html_report", "lower eval.chunk=3, or raise mesh.entity=1"),
+        ("numcoke_jax.final_report.calibrate", "lower eval.chunk=3, or raise mesh.entity=1"),
+        ("numcoke_jax.final_report.write_html_report", "lower eval.chunk=3, or raise mesh.entity=1"),
     ],
 )
 def test_a_device_without_memory_is_one_line_wherever_the_training_meets_it(

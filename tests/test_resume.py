@@ -134,7 +134,7 @@ def test_a_stop_while_the_report_is_made(
 ) -> None:
     """Nothing is left to save: the program ends at once; the next start only makes the report."""
     with monkeypatch.context() as patch:
-        patch.setattr("numcoke_jax.train.build_report", call_before(1, terminate, dict))
+        patch.setattr("numcoke_jax.final_report.build_report", call_before(1, terminate, dict))
         stopped(straight.run, tmp_path)
     assert not (tmp_path / "report.json").exists()
     never = stopping(straight.run, 1, action=lambda: pytest.fail("trained again"))
@@ -156,7 +156,7 @@ def test_a_kill_while_the_report_is_written_leaves_no_run_that_looks_finished(
     straight: Straight, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(f"numcoke_jax.train.{written}", die)
+        patch.setattr(f"numcoke_jax.final_report.{written}", die)
         with pytest.raises(Killed):
             train(straight.run, tmp_path)
     assert not (tmp_path / "report.json").exists()
@@ -458,7 +458,7 @@ def test_a_kill_between_config_and_report_leaves_no_report_of_another_config(
 ) -> None:
     other = create_run(config_of(data, eval__calibration="none"))
     with monkeypatch.context() as patch:
-        patch.setattr("numcoke_jax.train.keep_config", die)
+        patch.setattr("numcoke_jax.final_report.keep_config", die)
         with pytest.raises(Killed):
             train(other, finished)
     assert not (finished / "report.json").exists()
