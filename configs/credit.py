@@ -12,8 +12,8 @@ of clients is compared by every relation, as in the public Comp7 set.
 
 from ml_collections import ConfigDict
 
-from numcoke_jax.config import default_config
-from numcoke_jax.presets import apply_preset
+from numcoke_jax.config.presets import apply_preset
+from numcoke_jax.config.schema import default_config
 
 
 def get_config() -> ConfigDict:

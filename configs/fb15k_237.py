@@ -15,8 +15,8 @@ validation ranks against every entity that is not a known tail in training or va
 
 from ml_collections import ConfigDict
 
-from numcoke_jax.config import default_config
-from numcoke_jax.presets import apply_preset
+from numcoke_jax.config.presets import apply_preset
+from numcoke_jax.config.schema import default_config
 
 
 def get_config() -> ConfigDict:

@@ -20,13 +20,12 @@ from rich.table import Table
 
 from experiments import sweep
 from experiments.attention_heatmap import attention_weights, selectivity
-from numcoke_jax.commands import OneLineParser, run_command
-from numcoke_jax.config_checks import home_path, printable, shown_path
-from numcoke_jax.console import Console
-from numcoke_jax.data.tables import RELATION_SUFFIX
-from numcoke_jax.errors import UserError
-from numcoke_jax.report import write_json_atomically
-from numcoke_jax.trained import load_trained
+from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.data.tables.known import RELATION_SUFFIX
+from numcoke_jax.inference.trained import load_trained
+from numcoke_jax.system.console import Console
+from numcoke_jax.system.errors import UserError, printable, shown_path
+from numcoke_jax.system.files import home_path, write_json_atomically
 
 
 def row_of(weights: np.ndarray, fields: Sequence[str], compared: str) -> dict[str, Any]:

@@ -19,14 +19,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import figures, sweep
-from numcoke_jax.commands import OneLineParser, run_command
-from numcoke_jax.config_checks import did_you_mean, home_path, printable
-from numcoke_jax.console import Console
-from numcoke_jax.errors import UserError
+from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.inference.trained import Trained, load_trained
 from numcoke_jax.models.numcoke import NumCoKE
 from numcoke_jax.models.rakge import RAKGE
-from numcoke_jax.report import write_json_atomically
-from numcoke_jax.trained import Trained, load_trained
+from numcoke_jax.system.console import Console
+from numcoke_jax.system.errors import UserError, did_you_mean, printable
+from numcoke_jax.system.files import home_path, write_json_atomically
 
 
 def attention_weights(trained: Trained, relation: int) -> np.ndarray:

@@ -15,7 +15,7 @@ from typing import Any
 
 from experiments import figures, sweep
 from experiments.sweep import Setting
-from numcoke_jax.errors import UserError
+from numcoke_jax.system.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)

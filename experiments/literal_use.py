@@ -25,14 +25,13 @@ from rich.table import Table
 from experiments import figures, sweep
 from experiments.rounds import failed_seeds, finished, raise_failed, round_command, run_rounds, shown_mrr
 from experiments.seeds import summary
-from numcoke_jax.command_line import Command
-from numcoke_jax.commands import OneLineParser, run_command
-from numcoke_jax.config_checks import home_path
-from numcoke_jax.console import METRIC_TITLES
-from numcoke_jax.data.controls import CONTROLS
-from numcoke_jax.errors import UserError
-from numcoke_jax.presets import PRESETS
-from numcoke_jax.report import write_json_atomically
+from numcoke_jax.cli.command_line import Command
+from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.config.presets import PRESETS
+from numcoke_jax.data.variants import CONTROLS
+from numcoke_jax.runs.screen import METRIC_TITLES
+from numcoke_jax.system.errors import UserError
+from numcoke_jax.system.files import home_path, write_json_atomically
 
 GIVEN = ""  # the split that the config or the folder has
 SHOWN = ("mrr", "hits@1", "mr")

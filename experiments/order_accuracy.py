@@ -17,13 +17,12 @@ import rich.console
 from rich.table import Table
 
 from experiments.seeds import cell, mean_and_deviation
-from numcoke_jax.commands import OneLineParser, run_command
-from numcoke_jax.config_checks import home_path
-from numcoke_jax.console import Console
-from numcoke_jax.errors import UserError
-from numcoke_jax.order_accuracy import order_accuracy
-from numcoke_jax.report import write_json_atomically
-from numcoke_jax.trained import load_trained
+from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.evaluation.orders import order_accuracy
+from numcoke_jax.inference.trained import load_trained
+from numcoke_jax.system.console import Console
+from numcoke_jax.system.errors import UserError
+from numcoke_jax.system.files import home_path, write_json_atomically
 
 
 def of_workdir(workdir: Path, split: str) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ class TableModel:
     Attributes:
       name: as the paper prints it.
       group: the paper's group of models.
-      preset: of `numcoke_jax/presets.py`.
+      preset: of `numcoke_jax/config/presets.py`.
       values: config keys on top of it.
       ours: whether it is NumCoKE.
     """

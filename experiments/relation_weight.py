@@ -12,7 +12,7 @@ from typing import Any
 
 from experiments import figures, sweep
 from experiments.sweep import Setting
-from numcoke_jax.errors import UserError
+from numcoke_jax.system.errors import UserError
 
 
 def settings(options: argparse.Namespace) -> list[Setting]:

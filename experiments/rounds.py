@@ -7,16 +7,18 @@ from typing import Any, TypeVar
 
 from ml_collections import ConfigDict
 
-from numcoke_jax.command_line import Command, parse_command_line, with_flagfiles
-from numcoke_jax.config_checks import RULES, flatten, printable, shown_path
-from numcoke_jax.console import Console
+from numcoke_jax.cli.command_line import Command, parse_command_line, with_flagfiles
+from numcoke_jax.config.checks import flatten
+from numcoke_jax.config.schema import RULES
+from numcoke_jax.data.graph import graph_hash
 from numcoke_jax.data.load import LoadedGraph, load_graph
-from numcoke_jax.environment import graph_hash
-from numcoke_jax.errors import UserError
-from numcoke_jax.report import REPORT_FILE, read_json, write_json_atomically
-from numcoke_jax.run import trained_on
-from numcoke_jax.train import train_and_evaluate
-from numcoke_jax.workdir import CONFIG_FILE, flat_config
+from numcoke_jax.runs.file_names import CONFIG_FILE, REPORT_FILE
+from numcoke_jax.runs.loop import train_and_evaluate
+from numcoke_jax.runs.run import trained_on
+from numcoke_jax.runs.screen import Screen
+from numcoke_jax.runs.workdir import flat_config
+from numcoke_jax.system.errors import UserError, printable, shown_path
+from numcoke_jax.system.files import read_json, write_json_atomically
 
 FAILED_FILE = "failed.json"  # why a loss or score was not finite: the run is not tried again
 CONSOLE_FILE = "console.log"  # what the run would have shown on the screen
@@ -205,7 +207,7 @@ def run_round(command: Command, data: Data | None = None) -> dict[str, Any]:
             f"cannot write to {command.workdir}: {error.strerror}; choose another --out"
         ) from error
     with log:
-        return train_and_evaluate(command.config, command.workdir, Console(log), loaded=loaded)
+        return train_and_evaluate(command.config, command.workdir, Screen(log), loaded=loaded)
 
 
 def mrr_of_test(report: Mapping[str, Any]) -> float:

@@ -29,12 +29,11 @@ from experiments.rounds import (
     round_command,
     run_rounds,
 )
-from numcoke_jax.command_line import Command
-from numcoke_jax.commands import OneLineParser, run_command
-from numcoke_jax.config_checks import home_path
-from numcoke_jax.console import METRIC_TITLES
-from numcoke_jax.errors import UserError
-from numcoke_jax.report import write_json_atomically
+from numcoke_jax.cli.command_line import Command
+from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.runs.screen import METRIC_TITLES
+from numcoke_jax.system.errors import UserError
+from numcoke_jax.system.files import home_path, write_json_atomically
 
 SPLITS = ("valid", "test")
 FILE = "seeds.json"

@@ -30,12 +30,12 @@ from experiments.rounds import (
     shown_mrr,
 )
 from experiments.seeds import summary
-from numcoke_jax.command_line import Command
-from numcoke_jax.commands import OneLineParser, run_command
-from numcoke_jax.config_checks import RULES, home_path
-from numcoke_jax.console import METRIC_TITLES
-from numcoke_jax.errors import UserError
-from numcoke_jax.report import write_json_atomically
+from numcoke_jax.cli.command_line import Command
+from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.config.schema import RULES
+from numcoke_jax.runs.screen import METRIC_TITLES
+from numcoke_jax.system.errors import UserError
+from numcoke_jax.system.files import home_path, write_json_atomically
 
 LONGEST_RUN = RULES["train.epochs"].high
 SHOWN = ("mrr", "hits@1", "mr")  # on the screen, which has 80 columns; the JSON has all metrics

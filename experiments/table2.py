@@ -33,13 +33,12 @@ from experiments import figures, sweep
 from experiments.paper_table2 import DATA_SETS, LOWER_IS_BETTER, METRICS, MODELS, PRINTED
 from experiments.rounds import failed_seeds, finished, raise_failed, round_command, run_rounds, shown_mrr
 from experiments.seeds import summary
-from numcoke_jax.command_line import Command
-from numcoke_jax.commands import OneLineParser, run_command
-from numcoke_jax.config_checks import did_you_mean, home_path, printable
-from numcoke_jax.console import METRIC_TITLES
-from numcoke_jax.data.controls import CONTROLS
-from numcoke_jax.errors import UserError
-from numcoke_jax.report import write_bytes_atomically, write_json_atomically
+from numcoke_jax.cli.command_line import Command
+from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.data.variants import CONTROLS
+from numcoke_jax.runs.screen import METRIC_TITLES
+from numcoke_jax.system.errors import UserError, did_you_mean, printable
+from numcoke_jax.system.files import home_path, write_bytes_atomically, write_json_atomically
 
 QUICK = {"model.dim": 36, "model.attribute_dim": 40, "query.filters": 8}
 QUICK_EPOCHS = 40

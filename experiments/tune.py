@@ -28,15 +28,14 @@ from rich.table import Table
 
 from experiments import figures, sweep
 from experiments.rounds import Data, flag_names, mrr_of_test, refuse_flags, round_command, run_round
-from numcoke_jax.command_line import Command
-from numcoke_jax.commands import run_command
-from numcoke_jax.config import default_config
-from numcoke_jax.config_checks import did_you_mean, printable, shown_path
-from numcoke_jax.errors import UserError
-from numcoke_jax.model_keys import describes_a_model, looks_at
-from numcoke_jax.presets import PRESETS
-from numcoke_jax.report import read_json, write_json_atomically
-from numcoke_jax.workdir import flat_config
+from numcoke_jax.cli.command_line import Command
+from numcoke_jax.cli.commands import run_command
+from numcoke_jax.config.model_keys import describes_a_model, looks_at
+from numcoke_jax.config.presets import PRESETS
+from numcoke_jax.config.schema import default_config
+from numcoke_jax.runs.workdir import flat_config
+from numcoke_jax.system.errors import UserError, did_you_mean, printable, shown_path
+from numcoke_jax.system.files import read_json, write_json_atomically
 
 MOST_TRIALS = 1000
 SHARED_STREAM, OWN_STREAM = range(2)

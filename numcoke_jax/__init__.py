@@ -1,6 +1,6 @@
 """NumCoKE in JAX.  `NumericKG` and `Model` are loaded on first use: importing JAX takes seconds.
 
-`train` is in `numcoke_jax.api`: here its name is that of the module with the training loop.
+`train` is in `numcoke_jax.api`.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -18,31 +18,29 @@ import numpy as np
 import pandas as pd
 from ml_collections import ConfigDict
 
-from numcoke_jax.config import default_config
-from numcoke_jax.config_checks import check_config, check_keys, home_path, shown_path
-from numcoke_jax.config_files import canonical_config
-from numcoke_jax.console import Console
-from numcoke_jax.data.build import numeric_columns
-from numcoke_jax.data.comparisons import OWN_TABLE, ComparisonSettings, is_number
-from numcoke_jax.data.folder import write_folder
+from numcoke_jax.config.checks import check_config, check_keys
+from numcoke_jax.config.files import canonical_config
+from numcoke_jax.config.presets import apply_preset
+from numcoke_jax.config.schema import default_config
+from numcoke_jax.data.files.folder import write_folder
+from numcoke_jax.data.graph import NumericGraph, graph_hash
 from numcoke_jax.data.load import LoadedGraph, build_graph, load_folder
-from numcoke_jax.data.table_files import column_numbers, frame_table
-from numcoke_jax.data.tables import TableSpec, entity_table
-from numcoke_jax.environment import graph_hash
-from numcoke_jax.errors import UserError
-from numcoke_jax.explain import SIDES, Change, explain
-from numcoke_jax.graph import NumericGraph
-from numcoke_jax.impute import impute
-from numcoke_jax.impute_view import cell_frame
-from numcoke_jax.names import NameIndex, no_text
-from numcoke_jax.new_entities import read_new_entities, tell
-from numcoke_jax.predict import KNOWN, AnswerSettings
-from numcoke_jax.presets import apply_preset
-from numcoke_jax.query_files import answer_frame
-from numcoke_jax.report import write_json_atomically
-from numcoke_jax.train import train_and_evaluate
-from numcoke_jax.trained import GRAPH_FOLDER, Trained, load_trained
-from numcoke_jax.workdir import CONFIG_FILE
+from numcoke_jax.data.tables.cells import column_numbers, frame_table
+from numcoke_jax.data.tables.comparisons import OWN_TABLE, ComparisonSettings, is_number
+from numcoke_jax.data.tables.known import TableSpec, entity_table
+from numcoke_jax.data.tables.own import numeric_columns
+from numcoke_jax.data.variants import SIDES, Change
+from numcoke_jax.inference.explain import explain
+from numcoke_jax.inference.impute import cell_frame, impute
+from numcoke_jax.inference.names import NameIndex, no_text
+from numcoke_jax.inference.new_entities import read_new_entities, tell
+from numcoke_jax.inference.predict import KNOWN, AnswerSettings, answer_frame
+from numcoke_jax.inference.trained import GRAPH_FOLDER, Trained, load_trained
+from numcoke_jax.runs.file_names import CONFIG_FILE
+from numcoke_jax.runs.loop import train_and_evaluate
+from numcoke_jax.runs.screen import Screen
+from numcoke_jax.system.errors import UserError, shown_path
+from numcoke_jax.system.files import home_path, write_json_atomically
 
 COMPARISONS_FILE = "comparisons.json"
 
@@ -118,7 +116,7 @@ class NumericKG:
 
 
 def train(
-    kg: NumericKG, config: ConfigDict | None = None, *, workdir: str | Path, console: Console | None = None
+    kg: NumericKG, config: ConfigDict | None = None, *, workdir: str | Path, console: Screen | None = None
 ) -> "Model":
     """Train on a graph, or resume the run in `workdir`; returns the model with its best parameters.
 
@@ -148,7 +146,7 @@ def train(
     check_config(config)
     _keep_graph(kg, folder)
     locked = canonical_config(config).lock()
-    train_and_evaluate(locked, workdir, console or Console(), loaded=kg.loaded)
+    train_and_evaluate(locked, workdir, console or Screen(), loaded=kg.loaded)
     return Model.load(workdir)
 
 
@@ -201,7 +199,7 @@ class Model:
     @classmethod
     def load(cls, workdir: str | Path) -> "Model":
         """The best checkpoint of a run; raises UserError if there is none."""
-        return cls(load_trained(home_path(workdir), Console().warn))
+        return cls(load_trained(home_path(workdir), Screen().warn))
 
     @property
     def report(self) -> dict[str, Any]:
@@ -248,7 +246,7 @@ class Model:
         heads = [] if head is None else _listed(head)
         if new_entities is not None:
             new, notices = read_new_entities(frame_table("new_entities", new_entities), predictor.graph)
-            tell(notices, self.trained.params, Console())
+            tell(notices, self.trained.params, Screen())
             predictor = self.trained.predictor(new)
             heads = list(new.names) if head is None else heads
         vocabulary = predictor.graph.vocabulary
@@ -280,7 +278,7 @@ class Model:
           tail_values: the same for the tail.
 
         Returns:
-          What `numcoke_jax.explain.explain` returns, with names instead of ids.
+          What `numcoke_jax.inference.explain.explain` returns, with names instead of ids.
 
         Raises:
           UserError: a name does not exist (the message has the closest ones), or a value is not a finite

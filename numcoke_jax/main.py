@@ -1,53 +1,8 @@
-"""The program: `python -m numcoke_jax.main --config=configs/cars.py`; `--help` explains the rest.
+"""`python -m numcoke_jax.main`: see `cli/main.py`."""
 
-Exit codes: 0 done; 1 a loss or a score was not finite; 2 something the user can fix, reported in one line;
-130 interrupted from the keyboard; 141 nobody reads the output any more; 143 terminated, the state saved.
-"""
-
-import functools
-import io
 import sys
-from collections.abc import Sequence
 
-from numcoke_jax.command_line import help_text, parse_arguments, wants_help, with_flagfiles
-from numcoke_jax.commands import run_command
-from numcoke_jax.console import Console
-from numcoke_jax.processes import join, take_process_flags
-from numcoke_jax.use_command_line import UseCommand
-
-INTERRUPTED = "interrupted; the same command resumes from the last checkpoint"
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Runs the command that the arguments describe and returns the exit code."""
-    return run_command(functools.partial(_run, arguments), INTERRUPTED)
-
-
-def _run(arguments: Sequence[str]) -> int:
-    if wants_help(arguments):
-        print(help_text(), flush=True)
-        return 0
-    processes, arguments = take_process_flags(with_flagfiles(arguments))
-    command = parse_arguments(arguments)
-    join(processes)
-    # Imported late: JAX takes seconds, and a mistyped flag should be answered at once.
-    if isinstance(command, UseCommand):
-        from numcoke_jax.use import run_use_command
-
-        run_use_command(command, Console())
-        return 0
-    from numcoke_jax.placement import leads
-    from numcoke_jax.train import evaluate_only, train_and_evaluate
-
-    console = Console() if leads() else Console(io.StringIO())  # one of several processes prints
-    for notice in command.notices:
-        console.warn(notice)
-    if command.mode == "train":
-        train_and_evaluate(command.config, command.workdir, console, overwrite=command.overwrite)
-    else:
-        evaluate_only(command.config, command.workdir, console)
-    return 0
-
+from numcoke_jax.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

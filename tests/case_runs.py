@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
-from numcoke_jax.batches import Batch
-from numcoke_jax.run import Run
+from numcoke_jax.data.batches import Batch
+from numcoke_jax.runs.run import Run
 from tests.tiny_runs import (
     compiled_fast,
     config_of,

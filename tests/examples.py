@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
-from numcoke_jax.batches import Batch
-from numcoke_jax.config import default_config
-from numcoke_jax.literals import Literals
+from numcoke_jax.config.schema import default_config
+from numcoke_jax.data.batches import Batch
+from numcoke_jax.data.literals import Literals
 from numcoke_jax.models import create_model
 from numcoke_jax.models.interface import GraphSizes, KnowledgeModel
 from numcoke_jax.models.numeric_order import NumericOrder

@@ -1,4 +1,4 @@
-"""A small run on some devices or processes, started by tests/test_placement.py: prints what came out as JSON.
+"""A small run on some devices or processes, started by tests/training/test_placement.py: prints JSON.
 
 python -m tests.mesh_runs DATA_FOLDER WORKDIR DATAxENTITY CANDIDATES [HOST:PORT PROCESSES PROCESS]
 """
@@ -11,9 +11,8 @@ import jax
 import numpy as np
 from ml_collections import ConfigDict
 
-from numcoke_jax.placement import fetch
-from numcoke_jax.processes import join
-from numcoke_jax.run import Run, create_run
+from numcoke_jax.runs.run import Run, create_run
+from numcoke_jax.system.processes import fetch, join
 from tests import tiny_runs
 
 STEPS = 6

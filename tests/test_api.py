@@ -16,10 +16,10 @@ import pytest
 from ml_collections import ConfigDict
 
 from numcoke_jax.api import Model, NumericKG, train
-from numcoke_jax.console import Console
-from numcoke_jax.data.folder import write_folder as write_graph
-from numcoke_jax.environment import graph_hash
-from numcoke_jax.errors import UserError
+from numcoke_jax.data.files.folder import write_folder as write_graph
+from numcoke_jax.data.graph import graph_hash
+from numcoke_jax.runs.screen import Screen
+from numcoke_jax.system.errors import UserError
 from tests.tiny_runs import REPOSITORY, compiled_fast, config_of, numcoke, untrained, write_folder
 
 TABLE = pd.DataFrame(
@@ -98,8 +98,8 @@ def test_a_workdir_is_of_one_graph(tmp_path: Path) -> None:
     config = config_of(tmp_path, train__epochs=1)
     workdir, screen = tmp_path / "run", io.StringIO()
     with compiled_fast():
-        first = train(kg, config, workdir=workdir, console=Console(screen))
-        again = train(kg, config, workdir=workdir, console=Console(screen))
+        first = train(kg, config, workdir=workdir, console=Screen(screen))
+        again = train(kg, config, workdir=workdir, console=Screen(screen))
     assert "nothing to train" in screen.getvalue() and again.report == first.report
     stored = json.loads((workdir / "comparisons.json").read_text())
     assert stored["relations"] == ["size", "load"] and stored["split"] == [0.8, 0.1, 0.1]

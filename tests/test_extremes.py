@@ -11,18 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from numcoke_jax.batches import Batch
-from numcoke_jax.console import Console
+from numcoke_jax.data.batches import Batch
+from numcoke_jax.data.graph import NumericGraph, Vocabulary
 from numcoke_jax.data.load import LoadedGraph
-from numcoke_jax.graph import NumericGraph, Vocabulary
-from numcoke_jax.losses.binary_cross_entropy import binary_cross_entropy
-from numcoke_jax.losses.contrastive import ContrastiveSettings, ordinal_contrastive_loss
+from numcoke_jax.data.tail_index import TailIndex
+from numcoke_jax.evaluation.ranking import filtered_ranks
 from numcoke_jax.models.experts import MixtureOfExperts
 from numcoke_jax.models.numeric_order import NumericOrder, order_logits
-from numcoke_jax.ranking import filtered_ranks
-from numcoke_jax.run import create_run
-from numcoke_jax.tail_index import TailIndex
-from numcoke_jax.train import train_and_evaluate
+from numcoke_jax.runs.loop import train_and_evaluate
+from numcoke_jax.runs.run import create_run
+from numcoke_jax.runs.screen import Screen
+from numcoke_jax.training.losses.binary_cross_entropy import binary_cross_entropy
+from numcoke_jax.training.losses.contrastive import ContrastiveSettings, ordinal_contrastive_loss
 from tests import examples
 from tests.tiny_runs import compiled_fast, config_of, numcoke
 
@@ -248,6 +248,6 @@ def test_the_smallest_graphs_go_through_a_whole_run(name: str, model: str, tmp_p
     config.model.name, config.attention.heads = model, 2
     with compiled_fast():
         report = train_and_evaluate(
-            config, tmp_path / "run", Console(io.StringIO()), loaded=LoadedGraph(graph, [], "tiny")
+            config, tmp_path / "run", Screen(io.StringIO()), loaded=LoadedGraph(graph, [], "tiny")
         )
     assert report["test"]["count"] == 1 and 1.0 <= report["test"]["mr"] <= entities

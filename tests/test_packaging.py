@@ -16,11 +16,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from numcoke_jax import compare
-from numcoke_jax.command_line import Command, parse_arguments, parse_command_line
-from numcoke_jax.data import build, check, rdf
-from numcoke_jax.errors import UserError
-from numcoke_jax.workdir import config_differences, flat_config
+from numcoke_jax.cli import build, check, compare, rdf
+from numcoke_jax.cli.command_line import Command, parse_arguments, parse_command_line
+from numcoke_jax.runs.workdir import config_differences, flat_config
+from numcoke_jax.system.errors import UserError
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]

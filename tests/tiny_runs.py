@@ -16,15 +16,14 @@ import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
-from numcoke_jax.config import default_config
-from numcoke_jax.config_checks import SECTIONS
-from numcoke_jax.console import Console
-from numcoke_jax.logs import read_metrics
-from numcoke_jax.resume import checkpoints_of
-from numcoke_jax.run import Run, create_run
-from numcoke_jax.termination import Termination
-from numcoke_jax.train import train_in_workdir
-from numcoke_jax.trained import Trained
+from numcoke_jax.config.schema import SECTIONS, default_config
+from numcoke_jax.inference.trained import Trained
+from numcoke_jax.runs.logs import read_metrics
+from numcoke_jax.runs.loop import train_in_workdir
+from numcoke_jax.runs.resume import checkpoints_of
+from numcoke_jax.runs.run import Run, create_run
+from numcoke_jax.runs.screen import Screen
+from numcoke_jax.system.termination import Termination
 from tests.examples import random_like
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -105,7 +104,7 @@ def train(run: Run | ConfigDict, workdir: Path) -> tuple[dict[str, Any], str]:
     screen = io.StringIO()
     with compiled_fast(), Termination().watching() as termination:
         run = create_run(run) if isinstance(run, ConfigDict) else run
-        report = train_in_workdir(run, workdir, Console(screen), termination)
+        report = train_in_workdir(run, workdir, Screen(screen), termination)
     return report, screen.getvalue()
 
 
@@ -114,7 +113,7 @@ def stopped(run: Run | ConfigDict, workdir: Path) -> str:
     screen = io.StringIO()
     with compiled_fast(), pytest.raises(SystemExit) as ended, Termination().watching() as termination:
         run = create_run(run) if isinstance(run, ConfigDict) else run
-        train_in_workdir(run, workdir, Console(screen), termination)
+        train_in_workdir(run, workdir, Screen(screen), termination)
     assert ended.value.code == 143
     return screen.getvalue()
 

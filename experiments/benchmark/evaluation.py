@@ -23,18 +23,16 @@ from rich.table import Table
 from experiments.benchmark import naive
 from experiments.benchmark.problem import Sizes, config_of
 from experiments.benchmark.timing import process_figures
-from numcoke_jax import prng
-from numcoke_jax.commands import OneLineParser, run_command
-from numcoke_jax.config import default_config
-from numcoke_jax.config_checks import home_path
+from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.config.schema import default_config
+from numcoke_jax.data.graph import HEAD, RELATION
+from numcoke_jax.data.literals import Literals, LiteralScale
 from numcoke_jax.data.load import LoadedGraph, load_graph
-from numcoke_jax.errors import UserError
-from numcoke_jax.evaluation import Evaluator
-from numcoke_jax.graph import HEAD, RELATION
-from numcoke_jax.literal_scale import LiteralScale
-from numcoke_jax.literals import Literals
+from numcoke_jax.evaluation.evaluator import Evaluator
 from numcoke_jax.models import GraphSizes, create_model
-from numcoke_jax.report import write_json_atomically
+from numcoke_jax.system import random_streams
+from numcoke_jax.system.errors import UserError
+from numcoke_jax.system.files import home_path, write_json_atomically
 
 TABLES = ("synthetic", "fb15k_237")
 NUMBERS = {"entities": 1000, "fields": 20, "dim": 200, "queries": 1000, "chunk": 256}
@@ -92,7 +90,7 @@ def random_parameters(model: Any, literals: Literals) -> Any:
     """Parameters as training starts with them."""
     one = jnp.zeros((1,), jnp.int32)
     return jax.jit(lambda key: model.init(key, one, one[:, None], literals, train=False)["params"])(
-        prng.base_key(0)
+        random_streams.base_key(0)
     )
 
 

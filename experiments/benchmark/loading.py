@@ -19,9 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
-from numcoke_jax.commands import OneLineParser, run_command
-from numcoke_jax.config_checks import home_path
-from numcoke_jax.errors import UserError
+from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.system.errors import UserError
+from numcoke_jax.system.files import home_path
 
 ROWS_AT_ONCE = 1_000_000
 SIZES = {"triples": 10_000_000, "entities": 1_000_000, "relations": 500, "fields": 10}
@@ -75,7 +75,7 @@ def load_in_fresh_process(folder: str) -> int:
 
 def measure(folder: Path) -> dict[str, float]:
     """Loads `folder` and returns counts, seconds and GiB."""
-    from numcoke_jax.data.folder import read_folder
+    from numcoke_jax.data.files.folder import read_folder
 
     start, start_cpu = time.perf_counter(), time.process_time()
     graph, report = read_folder(folder)

@@ -13,10 +13,10 @@ import optax
 from jaxtyping import Array, Bool, Float, Int
 
 from experiments.benchmark.problem import RELATIONS, Sizes, config_of, random_batch, random_literals
-from numcoke_jax import prng
-from numcoke_jax.config import default_config
-from numcoke_jax.literals import Literals
+from numcoke_jax.config.schema import default_config
+from numcoke_jax.data.literals import Literals
 from numcoke_jax.models import GraphSizes, create_model
+from numcoke_jax.system import random_streams
 
 DEFAULTS = default_config()
 NEGATIVE_SLOPE = 0.2
@@ -117,7 +117,7 @@ class NaiveStep:
         batch, literals = random_batch(sizes, seed=1), random_literals(sizes)
         one = jnp.zeros((1,), jnp.int32)
         init = jax.jit(lambda key: model.init(key, one, one[:, None], literals, train=False)["params"])
-        params = init(prng.base_key(0))
+        params = init(random_streams.base_key(0))
         optimizer = optax.adam(1e-3)
         queries = (
             jnp.repeat(batch.relations, batch.heads.shape[1]),

@@ -26,14 +26,13 @@ import numpy as np
 import rich.console
 from rich.table import Table
 
-from numcoke_jax.commands import OneLineParser, run_command
-from numcoke_jax.config import default_config
-from numcoke_jax.config_checks import home_path
+from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.config.presets import apply_preset
+from numcoke_jax.config.schema import default_config
 from numcoke_jax.data.load import load_graph
-from numcoke_jax.errors import UserError
-from numcoke_jax.presets import apply_preset
-from numcoke_jax.report import write_json_atomically
-from numcoke_jax.run import Run, create_run
+from numcoke_jax.runs.run import Run, create_run
+from numcoke_jax.system.errors import UserError
+from numcoke_jax.system.files import home_path, write_json_atomically
 
 SIZES = {"entities": 1000, "triples": 20_000, "dim": 200, "queries": 256, "chunk": 256}
 PEER = Path(__file__).with_name("pykeen_peer.py")

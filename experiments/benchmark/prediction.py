@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from numcoke_jax.commands import OneLineParser, run_command
-from numcoke_jax.errors import UserError
+from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.system.errors import UserError
 
 
 def parser() -> OneLineParser:
@@ -62,8 +62,8 @@ def measure(workdir: Path, queries: int) -> dict[str, Any]:
     """Seconds to load the run and to answer random queries, the second time with everything compiled."""
     import jax
 
-    from numcoke_jax.predict import AnswerSettings
-    from numcoke_jax.trained import load_trained
+    from numcoke_jax.inference.predict import AnswerSettings
+    from numcoke_jax.inference.trained import load_trained
 
     compiling = [0.0]
 
@@ -104,17 +104,17 @@ def measure(workdir: Path, queries: int) -> dict[str, Any]:
 
 
 def _train(workdir: Path, entities: int) -> None:
-    from numcoke_jax.config import default_config
-    from numcoke_jax.console import Console
-    from numcoke_jax.presets import apply_preset
-    from numcoke_jax.train import train_and_evaluate
+    from numcoke_jax.config.presets import apply_preset
+    from numcoke_jax.config.schema import default_config
+    from numcoke_jax.runs.loop import train_and_evaluate
+    from numcoke_jax.runs.screen import Screen
 
     config = default_config()
     config.data.table = "synthetic"
     config.data.synthetic_entities = entities
     apply_preset(config, "numeric")
     config.train.epochs = config.train.eval_every_epochs = 1
-    train_and_evaluate(config, workdir, Console(sys.stderr))
+    train_and_evaluate(config, workdir, Screen(sys.stderr))
 
 
 if __name__ == "__main__":

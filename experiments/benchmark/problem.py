@@ -9,17 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
-from numcoke_jax import prng
-from numcoke_jax.batches import Batch
-from numcoke_jax.candidates import entities_per_step, own_tail_limit, step_entities
-from numcoke_jax.config import default_config
-from numcoke_jax.errors import UserError
-from numcoke_jax.literals import Literals
+from numcoke_jax.config.presets import apply_preset
+from numcoke_jax.config.schema import default_config
+from numcoke_jax.data.batches import Batch, entities_per_step, own_tail_limit, step_entities
+from numcoke_jax.data.literals import Literals
 from numcoke_jax.models import GraphSizes
-from numcoke_jax.placement import check_sizes
-from numcoke_jax.presets import apply_preset
-from numcoke_jax.programs import programs_for
-from numcoke_jax.step import TrainState
+from numcoke_jax.system import random_streams
+from numcoke_jax.system.errors import UserError
+from numcoke_jax.training.placement import check_sizes
+from numcoke_jax.training.programs import programs_for
+from numcoke_jax.training.step import TrainState
 
 RELATIONS = 8
 DEFAULTS = {"entities": 300, "fields": 20, "dim": 200, "queries": 256, "relations": 4}
@@ -157,7 +156,7 @@ class Step:
         check_sizes(programs.placement, heads=heads)
         self.literals = programs.placement.literals(random_literals(sizes))
         self.batch = programs.placement.place(random_batch(sizes, seed=1), slice(0, heads), heads)
-        self.state: TrainState = programs.create_state(self.literals, key=prng.base_key(0))
+        self.state: TrainState = programs.create_state(self.literals, key=random_streams.base_key(0))
         self.compiled: Any = programs.step.lower(self.state, self.batch, self.literals).compile()
 
     def __call__(self) -> jax.Array:

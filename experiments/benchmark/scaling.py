@@ -26,10 +26,9 @@ import rich.console
 from rich.table import Table
 
 from experiments.benchmark.problem import DEFAULTS
-from numcoke_jax.commands import OneLineParser, run_command
-from numcoke_jax.config_checks import home_path
-from numcoke_jax.errors import UserError
-from numcoke_jax.report import write_json_atomically
+from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.system.errors import UserError
+from numcoke_jax.system.files import home_path, write_json_atomically
 
 VALUES = {
     "entities": (1_000, 4_000, 16_000, 64_000),

@@ -28,11 +28,10 @@ from rich.table import Table
 from experiments.benchmark.naive import NaiveStep
 from experiments.benchmark.problem import Sizes, Step, add_mesh, add_sizes, sizes_of
 from experiments.benchmark.timing import interleaved, process_figures, rates
-from numcoke_jax.commands import OneLineParser, run_command
-from numcoke_jax.config_checks import home_path
-from numcoke_jax.errors import UserError
-from numcoke_jax.ops import pairwise
-from numcoke_jax.report import write_json_atomically
+from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.models.ops import pairwise
+from numcoke_jax.system.errors import UserError
+from numcoke_jax.system.files import home_path, write_json_atomically
 
 PRESETS = ("paper", "numeric")
 

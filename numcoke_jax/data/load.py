@@ -1,6 +1,6 @@
 """config.data -> graph: a folder in text layout, or a data set by name.
 
-The names are those of the raw tables that a comparative graph is built from (`tables.TABLES`), and of two
+The names are those of the raw tables that a comparative graph is built from (`known.TABLES`), and of two
 graphs: "fb15k_237" (fb15k.py) and "synthetic" (synthetic.py).
 """
 
@@ -12,17 +12,17 @@ import numpy as np
 import pyarrow as pa
 from ml_collections import ConfigDict
 
-from numcoke_jax.config_checks import home_path
-from numcoke_jax.data.comparisons import Comparisons, ComparisonSettings, compare
-from numcoke_jax.data.encode import GraphReport, encode_graph
-from numcoke_jax.data.fb15k import load_fb15k_237
-from numcoke_jax.data.folder import read_folder
-from numcoke_jax.data.rdf_statements import is_rdf_name
-from numcoke_jax.data.sources import known_table
+from numcoke_jax.data.files.encode import GraphReport, encode_graph
+from numcoke_jax.data.files.folder import read_folder
+from numcoke_jax.data.files.rdf import is_rdf_name
+from numcoke_jax.data.graph import NumericGraph
+from numcoke_jax.data.public.fb15k import load_fb15k_237
+from numcoke_jax.data.public.sources import known_table
 from numcoke_jax.data.synthetic import SyntheticSettings, synthetic_graph
-from numcoke_jax.data.tables import EntityTable, table_spec
-from numcoke_jax.errors import UserError
-from numcoke_jax.graph import NumericGraph
+from numcoke_jax.data.tables.comparisons import Comparisons, ComparisonSettings, compare
+from numcoke_jax.data.tables.known import EntityTable, table_spec
+from numcoke_jax.system.errors import UserError
+from numcoke_jax.system.files import home_path
 
 SYNTHETIC_PREFIX = "synthetic_"  # of the keys that only a synthetic graph has
 

@@ -17,7 +17,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from numcoke_jax.data.comparisons import (
+from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, Vocabulary
+from numcoke_jax.data.tables.comparisons import (
     MASK_STREAM,
     SPLIT_STREAM,
     mask_cells,
@@ -25,9 +26,8 @@ from numcoke_jax.data.comparisons import (
     split_triples,
     stream,
 )
-from numcoke_jax.data.tables import RELATION_SUFFIX
-from numcoke_jax.errors import UserError
-from numcoke_jax.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, Vocabulary
+from numcoke_jax.data.tables.known import RELATION_SUFFIX
+from numcoke_jax.system.errors import UserError
 
 KINDS = ("continuous", "discrete", "skewed")
 SKEW = 2.0  # sigma of the normal distribution whose exponential is "skewed"

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from numcoke_jax.ops import products
+from numcoke_jax.models.ops import products
 
 LINEAR_OPERATORS = ("product", "difference", "concatenation")
 OPERATORS = (*LINEAR_OPERATORS, "mlp")
@@ -34,8 +34,8 @@ class PerceptualAttention(nn.Module):
       use_query: False sets both weights to 0, the paper's ablation of knowledge-aware attention.
       operators: a non-empty subset of `OPERATORS`.
       hidden: width of the "mlp" operator's hidden layer.
-      products: operands of the products that sum over a vector's entries (`ops/products.py`).  Products of
-        single entries, and those over the Q parts of a value alone, stay in float32.
+      products: operands of the products that sum over a vector's entries (`models/ops/products.py`).
+        Products of single entries, and those over the Q parts of a value alone, stay in float32.
     """
 
     heads: int
@@ -58,7 +58,9 @@ class PerceptualAttention(nn.Module):
         if "mlp" in self.operators:
             scores = scores + self.mlp_scores(query, coefficients, basis)
         weights = nn.softmax(nn.leaky_relu(scores, NEGATIVE_SLOPE), axis=-1)
-        self.sow("intermediates", "weights", weights)  # kept only if a caller asks for it: explain.py
+        self.sow(
+            "intermediates", "weights", weights
+        )  # kept only if a caller asks for it: inference/explain.py
         return self.aggregate(weights, coefficients, basis), weights
 
     def query(

@@ -21,11 +21,11 @@ from flax import struct
 from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
-from numcoke_jax.literals import Literals
+from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import EntityTable
 from numcoke_jax.models.interface import GraphSizes
 from numcoke_jax.models.murp import SPREAD
-from numcoke_jax.ops import hyperbolic
+from numcoke_jax.models.ops import hyperbolic
 
 
 @struct.dataclass

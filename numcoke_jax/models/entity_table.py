@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from numcoke_jax.literals import Literals
+from numcoke_jax.data.literals import Literals
 
 ATTRIBUTES = ("none", "concat")
 

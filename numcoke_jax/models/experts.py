@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from numcoke_jax.ops import products
+from numcoke_jax.models.ops import products
 
 # Below about -88 the sigmoid is 0 in float32, and 0 / 0 is NaN.  At this bound the gate has long chosen one
 # expert: logits 1e-4 apart have odds of exp(100).
@@ -29,7 +29,7 @@ class MixtureOfExperts(nn.Module):
       hidden: width of each expert's hidden layer; 0 makes an expert linear.
       noise: draw psi in training, from the stream "gating_noise"; one draw per (relation slot, entity,
         expert) and step, shared by the slot's queries.
-      products: operands of the experts' products (`ops/products.py`).  The gate's stay in float32: the
+      products: operands of the experts' products (`models/ops/products.py`).  The gate's stay in float32: the
         temperature magnifies whatever its logits are off by, and its weights have to sum to 1.
     """
 
@@ -60,7 +60,7 @@ class MixtureOfExperts(nn.Module):
         """e_i of the entities with these features and this noise from `draw_noise`."""
         perspectives = self.perspectives(features)
         gate = self.gate(perspectives, relations, noise)
-        self.sow("intermediates", "gate", gate)  # kept only if a caller asks for it: explain.py
+        self.sow("intermediates", "gate", gate)  # kept only if a caller asks for it: inference/explain.py
         return jnp.einsum("snk,nkd->snd", gate, perspectives)
 
     def perspectives(self, features: Float[Array, "N d"]) -> Float[Array, "N K d"]:

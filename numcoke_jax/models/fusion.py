@@ -13,7 +13,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from numcoke_jax.ops import products
+from numcoke_jax.models.ops import products
 
 KINDS = ("gate", "paper")
 
@@ -23,7 +23,7 @@ class KnowledgeFusion(nn.Module):
 
     Attributes:
       kind: one of `KINDS`.
-      products: operands of the products (`ops/products.py`).
+      products: operands of the products (`models/ops/products.py`).
     """
 
     kind: str = "gate"

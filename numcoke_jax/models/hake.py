@@ -22,10 +22,10 @@ from flax import struct
 from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
-from numcoke_jax.literals import Literals
+from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import EntityTable
 from numcoke_jax.models.interface import GraphSizes
-from numcoke_jax.ops import pairwise
+from numcoke_jax.models.ops import pairwise
 
 PADDING = 2.0  # what that code adds to the margin in the bound of the initial numbers
 

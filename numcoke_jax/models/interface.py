@@ -6,8 +6,8 @@ from typing import Any, Protocol, runtime_checkable
 from flax import struct
 from jaxtyping import Array, Float, Int
 
-from numcoke_jax.graph import NumericGraph
-from numcoke_jax.literals import Literals
+from numcoke_jax.data.graph import NumericGraph
+from numcoke_jax.data.literals import Literals
 
 # The models' names for arrays with one row per entity: tables, and biases of hyperbolic models and ConvE.
 PER_ENTITY = ("entity_embedding", "embedding", "head_bias", "tail_bias")

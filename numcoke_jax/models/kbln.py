@@ -20,10 +20,10 @@ from flax import struct
 from jaxtyping import Array, Bool, Float, Int
 from ml_collections import ConfigDict
 
-from numcoke_jax.literals import Literals
+from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import EntityTable
 from numcoke_jax.models.interface import GraphSizes, SharedVectors
-from numcoke_jax.ops import pairwise
+from numcoke_jax.models.ops import pairwise
 
 SMALLEST_WIDTH = 1e-3  # of a range of 1, the scale of min-max values
 

@@ -26,10 +26,10 @@ from jax import lax
 from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
-from numcoke_jax.literals import Literals
+from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import EntityTable
 from numcoke_jax.models.interface import GraphSizes
-from numcoke_jax.ops import pairwise
+from numcoke_jax.models.ops import pairwise
 
 ENTITY_SPREAD, RELATION_SPREAD = 0.1, 1.0  # standard deviations of the initial vectors, for any N and R
 

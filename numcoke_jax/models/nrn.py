@@ -29,7 +29,7 @@ from jax import lax
 from jaxtyping import Array, Float
 from ml_collections import ConfigDict
 
-from numcoke_jax.literals import Literals
+from numcoke_jax.data.literals import Literals
 from numcoke_jax.models import literale
 from numcoke_jax.models.interface import GraphSizes
 from numcoke_jax.models.literale import LiteralE

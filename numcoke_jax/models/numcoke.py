@@ -13,15 +13,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
-from numcoke_jax.literals import Literals
+from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.attention import PerceptualAttention
 from numcoke_jax.models.experts import MixtureOfExperts
 from numcoke_jax.models.fusion import KnowledgeFusion
 from numcoke_jax.models.interface import GraphSizes
 from numcoke_jax.models.numeric_embedding import NumericValueEmbedding
 from numcoke_jax.models.numeric_order import NumericOrder, order_logits
+from numcoke_jax.models.ops.tiles import cut, join, tile_count
 from numcoke_jax.models.score import EncodedEntities, TranslationOrderScore
-from numcoke_jax.ops.tiles import cut, join, tile_count
 
 # Rows (slot, entity) encoded at once.  Measured on 2 cores at S 4, N 64,000, d 200: 0.6 of the time of a
 # single tile, which overflows the caches.  An accelerator needs many rows to be busy: there, tiles only

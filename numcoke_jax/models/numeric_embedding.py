@@ -25,7 +25,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from numcoke_jax.literals import Literals
+from numcoke_jax.data.literals import Literals
 
 ENCODINGS = ("linear", "quantile", "periodic")
 

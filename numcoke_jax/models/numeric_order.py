@@ -25,7 +25,7 @@ from flax import struct
 from jax import lax
 from jaxtyping import Array, Float, Int
 
-from numcoke_jax.literals import Literals
+from numcoke_jax.data.literals import Literals
 
 UP, DOWN = 0, 1  # index of a direction in w_r
 INITIAL_SLOPE = 10.0  # of the tanh: positions 1/10 apart are told apart at the start

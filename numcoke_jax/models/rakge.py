@@ -2,7 +2,7 @@
 
 Source: Kim et al., "Exploiting Relation-aware Attribute Representation Learning in Knowledge Graph Embedding
 for Numerical Reasoning", KDD 2023, in the form of its public code; the contrastive part of its loss is
-`losses/rakge_contrastive.py`.
+`training/losses/rakge_contrastive.py`.
 
     o_im  = W v_m + b + (x_im w + w_0) * v_m         value embedding; W, b, w, w_0 serve all fields
     q_r   = tanh(W_p r + b_p)
@@ -31,11 +31,11 @@ from flax import struct
 from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
-from numcoke_jax.literals import Literals
+from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.fusion import KnowledgeFusion
 from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.models.ops import pairwise
 from numcoke_jax.models.score import rows_of_heads
-from numcoke_jax.ops import pairwise
 
 
 @struct.dataclass

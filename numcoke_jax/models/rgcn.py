@@ -24,7 +24,7 @@ from flax import struct
 from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
-from numcoke_jax.literals import Literals
+from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import EntityTable
 from numcoke_jax.models.interface import GraphSizes, SharedVectors
 

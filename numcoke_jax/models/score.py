@@ -15,7 +15,7 @@ from flax import struct
 from jaxtyping import Array, Float, Int
 
 from numcoke_jax.models.numeric_order import RelationPositions
-from numcoke_jax.ops import pairwise, products
+from numcoke_jax.models.ops import pairwise, products
 
 ORDERS = ("reward", "penalty", "none")
 
@@ -47,7 +47,7 @@ class TranslationOrderScore(nn.Module):
       order_weight: Delta.
       dropout: share of the entries of the translation's head and tail vectors dropped in training, each
         with its own mask, as RAKGE drops them; the tails' mask is shared by the queries of a slot.
-      products: operands of the product with W_r (`ops/products.py`).
+      products: operands of the product with W_r (`models/ops/products.py`).
     """
 
     num_relations: int

@@ -11,7 +11,7 @@ fact links them; relations enter by the translation score, since recommendation 
     loss  = BCE + lambda mean_i -log(exp(cos(e'_i, e''_i) / tau) / sum_j exp(cos(e'_i, e''_j) / tau))
 
 e' and e'' are the two views; i runs over the heads of the step, j over all entities
-(`losses/view_contrastive.py`).
+(`training/losses/view_contrastive.py`).
 """
 
 from typing import Any
@@ -23,10 +23,10 @@ from flax import struct
 from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
-from numcoke_jax.literals import Literals
+from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import EntityTable
 from numcoke_jax.models.interface import GraphSizes, SharedVectors
-from numcoke_jax.ops import pairwise
+from numcoke_jax.models.ops import pairwise
 
 
 @struct.dataclass

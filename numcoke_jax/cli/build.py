@@ -1,0 +1,266 @@
+"""Builds a folder in text layout from a table of entities with numeric columns.
+
+    python -m numcoke_jax.data.build --table=cars.csv --name=Name --relations=Weight,Power --out=DIR
+
+The folder holds train.txt, valid.txt, test.txt, neg.txt and literals/numerical_literals.txt, and trains
+with `--config.data.path=DIR`.  The same table, options and seed write the same bytes.  Unless told
+otherwise, a table that the package knows is compared as the benchmark does, any other by `OWN_TABLE`.
+"""
+
+import argparse
+import dataclasses
+import functools
+import os
+import sys
+from collections.abc import Collection, Sequence
+
+from numcoke_jax.cli.commands import OneLineParser, as_shares, as_typed, run_command
+from numcoke_jax.data.files.folder import write_folder
+from numcoke_jax.data.load import build_graph
+from numcoke_jax.data.public.sources import known_table
+from numcoke_jax.data.tables.cells import read_table
+from numcoke_jax.data.tables.comparisons import DIRECTIONS, GROUPS, OWN_TABLE, PROTOCOLS, ComparisonSettings
+from numcoke_jax.data.tables.known import TABLES, EntityTable, TableSpec, entity_table
+from numcoke_jax.data.tables.own import numeric_columns
+from numcoke_jax.system.errors import UserError, suggestion
+from numcoke_jax.system.files import home_path
+
+KNOWN_TABLE = ComparisonSettings()
+EPILOG = """\
+A fact (h, "Weight_comp", t) says that h's Weight is above t's; equal or missing values make no fact.
+neg.txt holds, for each (h, r), the nearest t with (t, r, h) among the training facts.
+The defaults for known tables are those of the benchmark. By default, all entities of your own table are
+compared, no value is masked and most facts are for training.
+Exit code 0 when the folder was written, 2 with one line on stderr otherwise.
+
+examples:
+  python -m numcoke_jax.data.build --table=cars.csv --name=Name --relations=Weight,Power --out=graphs/cars
+  python -m numcoke_jax.data.build --table=cities.tsv --name=city,state --out=graphs/cities --protocol=nearest
+  python -m numcoke_jax.data.build --table=cars --out=graphs/cars --groups=common --group-size=150
+  python -m numcoke_jax.data.build --table=mine.csv --name=Name --out=graphs/mine --missing-rate=0.2
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    options = OneLineParser(
+        prog="python -m numcoke_jax.data.build",
+        description="Build a numeric knowledge graph, a folder in text layout, from a table.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    _table_options(options.add_argument_group("table"))
+    _comparison_options(options.add_argument_group("comparisons"))
+    _random_options(options.add_argument_group("split, mask and seed"))
+    return options
+
+
+def _default(setting: str) -> str:
+    """The default of a setting for `--help`; both if it differs for a user's own table."""
+    known, own = (getattr(settings, setting) for settings in (KNOWN_TABLE, OWN_TABLE))
+    known, own = (",".join(map(str, value)) if isinstance(value, tuple) else value for value in (known, own))
+    return f"(default: {known})" if known == own else f"(default: {known} for known tables, else {own})"
+
+
+def _table_options(options: argparse._ArgumentGroup) -> None:
+    options.add_argument(
+        "--table",
+        required=True,
+        metavar="FILE|NAME",
+        help=f"csv, tsv (or .gz, .zip), parquet, xlsx (first sheet), or a known table: {', '.join(TABLES)}",
+    )
+    options.add_argument(
+        "--name",
+        metavar="COLUMN,...",
+        help="the column that names an entity, or several, joined by ', '; known tables have their own",
+    )
+    options.add_argument(
+        "--relations",
+        metavar="COLUMN,...",
+        help="numeric columns that get a comparative relation (default: all fields, or a known table's own)",
+    )
+    options.add_argument(
+        "--fields",
+        metavar="COLUMN,...",
+        help="numeric columns stored as literals, besides those of --relations (default: every numeric one)",
+    )
+    options.add_argument("--dir", default="", help="folder in which a known table's file is looked for first")
+    options.add_argument(
+        "--entities", type=int, metavar="N", help=f"keep a sample; 0: all {_default('entities')}"
+    )
+    options.add_argument(
+        "--out", required=True, type=home_path, metavar="DIR", help="folder to write; must not exist"
+    )
+
+
+def _comparison_options(options: argparse._ArgumentGroup) -> None:
+    options.add_argument(
+        "--protocol",
+        choices=PROTOCOLS,
+        help="compare every pair of a group, or each head with its nearest tails only "
+        + _default("protocol"),
+    )
+    options.add_argument(
+        "--neighbours",
+        type=int,
+        metavar="K",
+        help=f"tails per head in protocol nearest {_default('neighbours')}",
+    )
+    options.add_argument(
+        "--direction",
+        choices=DIRECTIONS,
+        help=f"a fact says head > tail or head < tail; quote it in a shell {_default('direction')}",
+    )
+    options.add_argument(
+        "--groups",
+        choices=GROUPS,
+        help=f"a random group of entities per relation, or one for all {_default('groups')}",
+    )
+    options.add_argument(
+        "--group-size",
+        type=int,
+        metavar="G",
+        help=f"entities in a group; 0: all {_default('group_size')}",
+    )
+    options.add_argument(
+        "--negatives-per-pair",
+        type=int,
+        metavar="K",
+        help="known-false tails per (head, relation) in neg.txt; 0: none " + _default("negatives_per_pair"),
+    )
+
+
+def _random_options(options: argparse._ArgumentGroup) -> None:
+    options.add_argument(
+        "--split",
+        type=as_shares,
+        metavar="A,B,C",
+        help=f"shares of train, valid, test {_default('split')}",
+    )
+    options.add_argument(
+        "--missing-rate",
+        type=float,
+        metavar="P",
+        help=f"share of the literals left out {_default('missing_rate')}",
+    )
+    options.add_argument("--seed", type=int, help=f"of all draws {_default('seed')}")
+
+
+def read_options(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options given; raises UserError for a wrong one, with the closest option for an unknown one."""
+    options = parser()
+    known = [option for action in options._actions for option in action.option_strings]
+    for argument in arguments:
+        option = argument.split("=", 1)[0]
+        if option.startswith("--") and option not in known:
+            raise UserError(f"no option {option!r}; {suggestion(option, known)}")
+    return options.parse_args(arguments)
+
+
+def build(options: argparse.Namespace) -> list[str]:
+    """Writes the folder that the options describe and returns what to tell the user.
+
+    Raises:
+      UserError: an option is wrong, the table cannot be read, or the folder exists.
+    """
+    if os.path.lexists(options.out):
+        raise UserError(f"--out: {options.out} exists already; give another folder, nothing is overwritten")
+    settings = chosen_settings(options)
+    table, relations = chosen_table(options)
+    loaded = build_graph(table, relations, settings)
+    write_folder(loaded.graph, options.out)
+    return loaded.notices
+
+
+def chosen_settings(options: argparse.Namespace) -> ComparisonSettings:
+    """How to compare the table: by the options, and by the defaults for known tables or for others.
+
+    Raises:
+      UserError: an option has a value that is not allowed, or no effect.
+    """
+    given = {field.name: getattr(options, field.name) for field in dataclasses.fields(ComparisonSettings)}
+    given = {name: value for name, value in given.items() if value is not None}
+    settings = dataclasses.replace(KNOWN_TABLE if options.table in TABLES else OWN_TABLE, **given)
+    if options.neighbours is not None and settings.protocol != "nearest":
+        raise UserError(
+            f"--neighbours={options.neighbours} has no effect with --protocol={settings.protocol}: leave it "
+            "out, or give --protocol=nearest"
+        )
+    return settings
+
+
+def chosen_table(options: argparse.Namespace) -> tuple[EntityTable, tuple[str, ...]]:
+    """The table of `--table`, and the fields that get a relation."""
+    if options.table in TABLES:
+        if options.name or options.fields:
+            raise UserError(f"--name, --fields: table {options.table} has its own; leave them out")
+        table = known_table(options.table, options.dir)
+        if not options.relations:
+            return table, TABLES[options.table].relations
+        return table, split_names("--relations", options.relations, table.fields)
+    path = str(home_path(options.table))
+    if not os.path.exists(path) and not os.path.splitext(path)[1]:
+        raise UserError(f"--table: no file and no known table {path!r}; {suggestion(path, TABLES)}")
+    if options.dir:
+        raise UserError("--dir: only known tables are looked for there; omit it, or write it into --table")
+    file = read_table(path)
+    if not options.name:
+        raise UserError(f"--name: give the column that names an entity; {suggestion('', file.columns)}")
+    names = split_names("--name", options.name, file.columns)
+    compared = split_names("--relations", options.relations, file.columns) if options.relations else ()
+    notices: list[str] = []
+    if options.fields:
+        stored = split_names("--fields", options.fields, file.columns)
+    else:
+        stored, notices = numeric_columns(file, (*names, *compared))
+    fields = tuple(dict.fromkeys((*compared, *stored)))
+    if not fields:
+        why = "".join(f"; {notice}" for notice in notices)
+        raise UserError(f"{file.where}: no column holds numbers only; name some with --relations{why}")
+    title = os.path.basename(path)
+    spec = TableSpec(
+        name=title,
+        files=(),
+        source="",
+        name_columns=names,
+        name_format=", ".join(["{}"] * len(names)),
+        fields=fields,
+        relations=compared or fields,
+    )
+    table = entity_table(spec, file)
+    notices.insert(0, f"{title}: fields {', '.join(fields)}")
+    return dataclasses.replace(table, notices=(*notices, *table.notices)), spec.relations
+
+
+def split_names(option: str, text: str, known: Collection[str]) -> tuple[str, ...]:
+    """The column names in `text`, separated by commas; a column whose own name has a comma may stand alone.
+
+    Raises:
+      UserError: one of them is not `known`; the message has `option` and the closest known name.
+    """
+    text = as_typed(text)
+    if text in known:
+        return (text,)
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if not name or name not in known:
+            raise UserError(f"{option}: no column {name!r}; {suggestion(name, known)}")
+    return tuple(dict.fromkeys(names))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; the exit code is 0, or 2 after one line on stderr."""
+    return run_command(functools.partial(_run, sys.argv[1:] if arguments is None else arguments))
+
+
+def _run(arguments: Sequence[str]) -> int:
+    options = read_options(arguments)
+    for notice in build(options):
+        print(notice)
+    print(f"written: {options.out}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""What all commands share: names that any terminal shows, exit codes, one line on stderr unless it is 0.
+
+Exit codes: 0 done; 1 a loss or a score was not finite; 2 something the user can fix; 130 interrupted from
+the keyboard; 141 nobody reads the output any more; 143 terminated, the state saved.
+"""
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from numcoke_jax.config.checks import SPLIT_TOLERANCE
+from numcoke_jax.data.graph import SPLITS
+from numcoke_jax.system.errors import UserError, printable, shown_path
+
+NOBODY_READS = 141  # what a shell reports of a process that SIGPIPE ended
+LONGEST_MESSAGE = 2000  # characters of the one line on stderr
+KEPT_END = 400  # of them, the last ones of a longer message, where the remedy is
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """An argparse parser that raises UserError for wrong arguments: its complaint is one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """What argparse calls for a wrong argument."""
+        raise UserError(f"{message}; see --help")
+
+
+def escape_what_cannot_be_shown() -> None:
+    """Makes standard output and error write escapes for what their encoding lacks.
+
+    Names come in any script, and a terminal, a log or a C locale may take ASCII only: without this, printing
+    one of those names would end a run.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # not what a test or a notebook put in its place
+            stream.reconfigure(errors="backslashreplace")
+
+
+def as_typed(text: str) -> str:
+    """An argument as it was typed: in a C locale Python reads the UTF-8 that a shell sends as ASCII."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def as_shares(text: str) -> tuple[float, ...]:
+    """Shares of train, valid and test such as "0.8,0.1,0.1", as the type of an argparse option."""
+    try:
+        shares = tuple(float(share) for share in text.split(","))
+    except ValueError:
+        shares = ()
+    if len(shares) != len(SPLITS) or not all(0 <= share <= 1 for share in shares) or shares[0] == 0:
+        raise argparse.ArgumentTypeError(f"must be 3 numbers such as 0.8,0.1,0.1, got {text!r}")
+    if abs(sum(shares) - 1) > SPLIT_TOLERANCE:
+        raise argparse.ArgumentTypeError(f"must sum to 1, got {text!r}")
+    return shares
+
+
+def run_command(action: Callable[[], int], interrupted: str = "interrupted") -> int:
+    """What `action` returns, or the exit code of the error it raises, which is reported in one line.
+
+    Args:
+      action: the command itself.
+      interrupted: what to say when the user stops it from the keyboard.
+    """
+    _open_what_is_closed()
+    escape_what_cannot_be_shown()
+    try:
+        code = _told(action, interrupted)
+    finally:  # also after --help, which ends in SystemExit
+        problem = _write_out()
+    if problem is None or code:
+        return code
+    if isinstance(problem, BrokenPipeError):
+        return NOBODY_READS
+    return _fail(f"the command is done, but its output cannot be written ({problem.strerror}); fix this", 2)
+
+
+def _told(action: Callable[[], int], interrupted: str) -> int:
+    """What `run_command` returns, apart from trouble with output that is still buffered."""
+    try:
+        return action()
+    except UserError as error:
+        return _fail(str(error), 2)
+    except FloatingPointError as error:
+        return _fail(str(error), 1)
+    except BrokenPipeError:  # whoever read the output, such as `head`, has had enough
+        return NOBODY_READS
+    except SystemExit as ended:
+        if isinstance(ended.__context__, BrokenPipeError):  # how rich answers one
+            return NOBODY_READS
+        raise
+    except OSError as error:  # a full disk, a missing permission, a name that is too long, wherever it occurs
+        where = f"{shown_path(error.filename)}: " if isinstance(error.filename, str | os.PathLike) else ""
+        return _fail(f"{where}{error.strerror or error}; fix this, then run the same command again", 2)
+    except KeyboardInterrupt:
+        return _fail(interrupted, 130)
+
+
+def _open_what_is_closed() -> None:
+    """Gives a null stream to standard output or error if the process started with it closed (`>&-`)."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
+
+
+def _write_out() -> OSError | None:
+    """Flushes standard output; if that fails, drops the rest and returns the error.
+
+    Left to the interpreter's exit, the failure would print its own message and give exit code 120.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return error
+    return None
+
+
+def _fail(message: str, code: int) -> int:
+    shown = printable(message, sys.maxsize)
+    if len(shown) > LONGEST_MESSAGE:
+        shown = f"{shown[: LONGEST_MESSAGE - KEPT_END - 5]} ... {shown[-KEPT_END:]}"
+    print(f"error: {shown}", file=sys.stderr)
+    return code

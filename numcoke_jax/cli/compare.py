@@ -1,0 +1,123 @@
+"""Puts finished runs side by side: `python -m numcoke_jax.compare RUN RUN ...`.
+
+Reads report.json and config.json of every workdir and nothing else: needs no data, no model and no JAX.
+Shows the metrics of each run, the MRR by relation, and the config keys in which the runs differ.
+"""
+
+import functools
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numcoke_jax.cli.commands import OneLineParser, as_typed, run_command
+from numcoke_jax.evaluation.metrics import METRICS
+from numcoke_jax.runs.compare import comparison, read_runs
+from numcoke_jax.system.console import Console
+from numcoke_jax.system.errors import printable
+from numcoke_jax.system.files import home_path
+from numcoke_jax.system.progress import duration
+
+RUNS_A_BLOCK = 4  # columns of a table that fit into 80 characters
+MOST_RELATIONS = 20  # in the table; --json has all
+LONGEST_CELL = 14
+NOT_THERE = "-"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the command that the arguments describe and returns the exit code."""
+    return run_command(functools.partial(_run, arguments))
+
+
+def parser() -> OneLineParser:
+    """The options of the command."""
+    options = OneLineParser(
+        prog="python -m numcoke_jax.compare",
+        description="Puts finished runs side by side: metrics, MRR by relation, config keys that differ.",
+        allow_abbrev=False,
+    )
+    options.add_argument("runs", nargs="+", metavar="RUN", help="workdir of a finished run")
+    options.add_argument("--json", action="store_true", help="print the same as JSON")
+    return options
+
+
+def _run(arguments: Sequence[str]) -> int:
+    options = parser().parse_args([as_typed(argument) for argument in arguments])
+    runs = read_runs([home_path(run) for run in options.runs])
+    if options.json:
+        print(json.dumps(comparison(runs), indent=2))  # in ASCII: a locale's escapes would not be JSON
+    else:
+        show(comparison(runs), Console())
+    return 0
+
+
+def show(found: Mapping[str, Any], console: Console) -> None:
+    """Write a comparison as tables of at most 80 columns."""
+    runs = found["runs"]
+    names = [f"{number} {run['run']}" for number, run in enumerate(runs, 1)]
+    rows = [(name, *_metrics(run["test"])) for name, run in zip(names, runs, strict=True)]
+    titles = (">facts", ">MRR", ">MR", ">Hits@1", ">Hits@3", ">Hits@10")
+    console.table("Test", "tails ranked, filtered", ("run", *titles), rows)
+    rows = [
+        (
+            name,
+            str(run["seed"]),
+            str(run["best_epoch"]),
+            duration(run["seconds"]),
+            _figure(run["valid"]["mrr"]),
+            _figure(run["calibration_error"]),
+            _figure(run["inductive_mrr"]),
+        )
+        for name, run in zip(names, runs, strict=True)
+    ]
+    titles = (">seed", ">best epoch", ">time", ">valid MRR", ">ECE", ">held out")
+    remark = "ECE: calibration error on test facts; held out: MRR of unseen entities"
+    console.table("Runs", remark, ("run", *titles), rows)
+    relations = sorted(found["relations"].items(), key=lambda item: _lowest(item[1]))
+    if len(relations) > 1:
+        more = f", the {MOST_RELATIONS} lowest of {len(relations)}" if len(relations) > MOST_RELATIONS else ""
+        shown = {name: [_figure(mrr) for mrr in mrrs] for name, mrrs in relations[:MOST_RELATIONS]}
+        _blocks(f"Test MRR by relation{more}", "relation", shown, console)
+    if found["config"]:
+        shown = {key: [_shortened(value) for value in values] for key, values in found["config"].items()}
+        _blocks("Config keys that differ", "key", shown, console)
+    elif len(runs) > 1:
+        console.note("The configs are the same in every key.")
+    unfinished = ", ".join(name for name, run in zip(names, runs, strict=True) if run["complete"] is False)
+    if unfinished:
+        console.warn(f"not trained to the end, evaluated on the way: {unfinished}")
+    if found["same_data"] is False:
+        console.warn("the runs have different data: their metrics are not for the same task")
+
+
+def _blocks(title: str, first: str, rows: Mapping[str, Sequence[str]], console: Console) -> None:
+    """A table with one column per run, cut into tables of `RUNS_A_BLOCK` columns; runs go by number."""
+    count = len(next(iter(rows.values())))
+    for begin in range(0, count, RUNS_A_BLOCK):
+        numbers = range(begin, min(begin + RUNS_A_BLOCK, count))
+        columns = (first, *(f">{number + 1}" for number in numbers))
+        cells = [(name, *(values[number] for number in numbers)) for name, values in rows.items()]
+        console.table(title, "by number of the run", columns, cells)
+
+
+def _metrics(metrics: Mapping[str, Any]) -> list[str]:
+    return [f"{metrics['count']:,}", *(_figure(metrics[name], name) for name in METRICS[1:])]
+
+
+def _figure(value: float | None, name: str = "mrr") -> str:
+    if value is None:
+        return NOT_THERE
+    return f"{value:.2f}" if name == "mr" else f"{value:.4f}"
+
+
+def _shortened(value: Any) -> str:
+    text = NOT_THERE if value is None else printable(str(value), 1000)
+    return text if len(text) <= LONGEST_CELL else "..." + text[3 - LONGEST_CELL :]
+
+
+def _lowest(mrrs: Sequence[float | None]) -> float:
+    return min((mrr for mrr in mrrs if mrr is not None), default=1.0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

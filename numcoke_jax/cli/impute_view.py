@@ -1,0 +1,69 @@
+"""Imputed values on an 80-column terminal, and in files."""
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from numcoke_jax.inference.impute import cell_frame
+from numcoke_jax.system.console import Console, shown_value
+from numcoke_jax.system.files import write_bytes_atomically, write_json_atomically
+
+SUFFIXES = (".csv", ".json", ".parquet")
+WHICH = {
+    "masked": "values masked by data.missing_rate",
+    "hidden": "observed values hidden from the model (cautious)",
+}
+
+
+def show(found: Mapping[str, Any], top: int, console: Console) -> None:
+    """Write the coverage on hidden cells, then at most `top` missing cells, the surest ones first."""
+    rows = [(name, field["relation"], *_checked(field)) for name, field in found["fields"].items()]
+    rows.append(("all", "", *_checked(found["coverage"])))
+    remark = f"on {WHICH[found['tested_on']]}; target {100 * found['level']:g}%"
+    columns = ("field", "by relation", ">cells", ">covered", ">mean width")
+    console.table("Coverage", remark, columns, rows)
+    if found["factor"] is None:
+        console.warn("too few test cells for this --level: every interval is the whole range")
+    cells = sorted(found["cells"], key=lambda cell: (cell["high_rank"] - cell["low_rank"]) / cell["of"])
+    shown = [
+        (
+            cell["entity"],
+            cell["field"],
+            f"{cell['low_rank']} to {cell['high_rank']} of {cell['of']}",
+            f"{cell['rank']:.1f}",
+            _values(cell),
+        )
+        for cell in cells[:top]
+    ]
+    remark = f"{len(shown)} of {len(cells)}, narrowest first; rank 1 is the lowest value"
+    console.table("Missing values", remark, ("entity", "field", ">ranks", ">guess", ">values"), shown)
+
+
+def write(found: Mapping[str, Any], path: Path) -> None:
+    """Write everything that was found (.json), or the missing cells (.csv, .parquet); raises UserError."""
+    if path.suffix == ".json":
+        write_json_atomically(path, found)
+        return
+    frame = cell_frame(found["cells"])
+    if path.suffix == ".csv":
+        write_bytes_atomically(path, frame.to_csv(index=False, lineterminator="\n").encode("utf-8"))
+        return
+    written = io.BytesIO()
+    frame.to_parquet(written, index=False)
+    write_bytes_atomically(path, written.getvalue())
+
+
+def _checked(found: Mapping[str, Any]) -> tuple[str, str, str]:
+    if not found["cells"]:
+        return "0", "-", "-"
+    return f"{found['cells']:,}", f"{found['covered']:.1%}", f"{found['mean_width']:.1%}"
+
+
+def _values(cell: Mapping[str, Any]) -> str:
+    low, high = cell["low_value"], cell["high_value"]
+    if low is None and high is None:
+        return "any"
+    if low is None:
+        return f"up to {shown_value(high)}"
+    return f"{shown_value(low)} or more" if high is None else f"{shown_value(low)} to {shown_value(high)}"

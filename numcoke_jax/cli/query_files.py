@@ -1,0 +1,158 @@
+"""Query files in, answers out, a block at a time: neither texts nor answers have to fit in memory.
+
+In: UTF-8, one query per line, "head <tab> relation", with exact names.  Out: csv, json (one array), jsonl or
+parquet, by the file's ending, with the columns of `COLUMNS`, one row per answer.
+"""
+
+import contextlib
+import csv
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from numcoke_jax.inference.names import NameIndex
+from numcoke_jax.inference.predict import COLUMNS
+from numcoke_jax.system.errors import UserError, printable, shown_path
+
+SUFFIXES = (".csv", ".json", ".jsonl", ".parquet")
+BLOCK = 4096  # queries
+
+
+def read_queries(path: Path, entities: NameIndex, relations: NameIndex) -> Iterator[np.ndarray]:
+    """The queries of a file in blocks int32 [n, 2] of at most `BLOCK`; blank lines are skipped.
+
+    Raises:
+      UserError: the file cannot be read, or the line that is named does not have two columns or has an
+        unknown name.
+    """
+    block: list[tuple[int, int]] = []
+    for number, text in name_lines(path, f"--queries={shown_path(path)}"):
+        cells, where = text.split("\t"), f"{shown_path(path)}:{number}"
+        if len(cells) != 2:
+            raise UserError(
+                f"{where}: a query needs 2 tab-separated columns (head, relation), "
+                f"found {len(cells)}: {printable(text)}"
+            )
+        block.append((entities.id(cells[0], where), relations.id(cells[1], where)))
+        if len(block) == BLOCK:
+            yield np.array(block, np.int32)
+            block = []
+    if block:
+        yield np.array(block, np.int32)
+
+
+def name_lines(path: Path, flag: str) -> Iterator[tuple[int, str]]:
+    """(number from 1, text without its end) of the lines that are not blank, as in a graph's files.
+
+    They end at LF, CRLF or CR and at nothing else: U+2028 and the like stay inside names.
+
+    Args:
+      path: a UTF-8 file, with or without a byte-order mark.
+      flag: what names the file, for messages.
+
+    Raises:
+      UserError: the file cannot be read.
+    """
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    yield number, line.rstrip("\r\n")
+    except OSError as error:
+        raise UserError(f"{flag}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{flag}: is not UTF-8 ({error.reason}); save it as such") from None
+
+
+def check_out(path: Path, suffixes: Iterable[str], overwrite: bool) -> None:
+    """Raises UserError if `path` has another ending, no folder, or exists and may not be replaced."""
+    if path.suffix not in suffixes:
+        raise UserError(f"--out={shown_path(path)}: the name must end in one of {', '.join(suffixes)}")
+    if path.exists() and not overwrite:
+        raise UserError(f"--out={shown_path(path)} already exists; give another name, or --overwrite")
+    if not path.parent.is_dir():
+        raise UserError(
+            f"--out={shown_path(path)}: there is no folder {shown_path(path.parent)}; create it first"
+        )
+
+
+@contextlib.contextmanager
+def answer_writer(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
+    """Writes frames with `COLUMNS` after one another; the file appears whole, under its name, at the end.
+
+    Yields:
+      A function that takes the next rows.
+
+    Raises:
+      UserError: the file cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        with _WRITERS[path.suffix](temporary) as write:
+            yield write
+        os.replace(temporary, path)
+    except BrokenPipeError:  # from the screen that shows the progress
+        raise
+    except OSError as error:
+        raise UserError(f"--out={shown_path(path)}: cannot be written ({error.strerror})") from None
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+@contextlib.contextmanager
+def _csv_writer(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(COLUMNS)
+        yield lambda frame: rows.writerows(frame.itertuples(index=False, name=None))
+
+
+@contextlib.contextmanager
+def _jsonl_writer(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
+    with open(path, "w", encoding="utf-8") as file:
+        yield lambda frame: file.writelines(f"{text}\n" for text in _json_rows(frame))
+
+
+@contextlib.contextmanager
+def _json_writer(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
+    with open(path, "w", encoding="utf-8") as file:
+        separators = itertools.chain(["\n"], itertools.repeat(",\n"))
+        file.write("[")
+        yield lambda frame: file.writelines(
+            f"{separator}{text}" for text, separator in zip(_json_rows(frame), separators, strict=False)
+        )
+        file.write("\n]\n")
+
+
+@contextlib.contextmanager
+def _parquet_writer(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
+    schema = pa.schema(
+        [
+            (name, pa.float64() if name in ("rank", "score", "probability") else pa.string())
+            for name in COLUMNS
+        ]
+    )
+    with pq.ParquetWriter(path, schema) as rows:
+        yield lambda frame: rows.write_table(pa.Table.from_pandas(frame, schema, preserve_index=False))
+
+
+def _json_rows(frame: pd.DataFrame) -> Iterator[str]:
+    for row in frame.itertuples(index=False, name=None):
+        yield json.dumps(dict(zip(COLUMNS, row, strict=True)), ensure_ascii=False)
+
+
+_WRITERS: dict[str, Callable[[Path], AbstractContextManager[Callable[[pd.DataFrame], None]]]] = {
+    ".csv": _csv_writer,
+    ".json": _json_writer,
+    ".jsonl": _jsonl_writer,
+    ".parquet": _parquet_writer,
+}

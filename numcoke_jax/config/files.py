@@ -1,0 +1,152 @@
+"""A config file -> a checked config.  Whatever is wrong with the file is reported in one line.
+
+The file is compiled afresh on every start: Python's own cache of compiled modules recognises an edited file
+by its size and a time stamp, and an experiment must never run with the values of a minute ago.
+"""
+
+import difflib
+import traceback
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from numcoke_jax.config.checks import check_keys, flatten
+from numcoke_jax.config.presets import apply_preset
+from numcoke_jax.config.schema import RULES, default_config
+from numcoke_jax.system.errors import LONGEST_REASON, UserError, printable, shown_path
+from numcoke_jax.system.files import home_path, read_json
+
+
+def load_config(path: str) -> ConfigDict:
+    """The config that `get_config()` of the file returns, its keys checked one by one.
+
+    `path` may end in ":PRESET", one of `presets.PRESETS`, which is then applied.
+
+    Rules that combine keys are left to `checks.check_config`: overrides may still satisfy them.
+
+    Raises:
+      UserError: the file is missing, unreadable or not Python, has no get_config(), or raises; or a key
+        is unknown, missing or has a value that its rule refuses; or the preset does not exist.
+    """
+    path, preset = split_preset(path)
+    path = str(home_path(path))
+    module = _run_file(Path(path))
+    if not callable(module.__dict__.get("get_config")):
+        raise UserError(f"{shown_path(path)} has no function get_config(): a config file must define one")
+    try:
+        config = module.get_config()
+    except (Exception, SystemExit) as error:
+        raise UserError(_failure(path, error)) from error
+    try:
+        check_keys(config)
+    except UserError as error:
+        raise UserError(f"{shown_path(path)}: {error}") from error
+    if preset:
+        apply_preset(config, preset)
+    return canonical_config(config)
+
+
+def stored_config(path: Path, warn: Callable[[str], None]) -> ConfigDict:
+    """The config that a run wrote to its config.json.
+
+    Keys added after the run have their defaults, which keep the earlier behaviour; `warn` reports them.
+
+    Raises:
+      UserError: the file is missing, damaged or not a config, or has keys that this version does not know.
+    """
+    stored = read_json(path)
+    if not isinstance(stored, dict) or not stored.keys() & RULES.keys():
+        raise UserError(f"{shown_path(str(path))} is not a config written by this program")
+    later = {key: value for key, value in flatten(default_config()).items() if key not in stored}
+    if later:
+        warn(f"{shown_path(str(path))} is older than {', '.join(sorted(later))}: the default is used")
+    nested: dict[str, Any] = {}
+    for key, value in {**stored, **later}.items():
+        section, _, name = key.rpartition(".")
+        value = tuple(value) if isinstance(value, list) else value
+        (nested.setdefault(section, {}) if section else nested)[name] = value
+    config = ConfigDict(nested)
+    try:
+        check_keys(config)
+    except UserError as error:
+        raise UserError(f"{shown_path(str(path))}: {error}") from error
+    return canonical_config(config)
+
+
+def split_preset(path: str) -> tuple[str, str]:
+    """configs/credit.py:paper -> ("configs/credit.py", "paper"); the preset is "" if none is named."""
+    file, colon, preset = path.rpartition(":")
+    return (file, preset) if colon and file.endswith(".py") else (path, "")
+
+
+def canonical_config(config: ConfigDict) -> ConfigDict:
+    """A new, unlocked config with the same values in the order and with the exact types of `RULES`.
+
+    An integer given for a number becomes a float, so that two configs that mean the same are equal, and a
+    later override of the key is parsed as a number.
+    """
+    found = flatten(config)
+    nested: dict[str, Any] = {}
+    for key, rule in RULES.items():
+        section, _, name = key.rpartition(".")
+        value = found[key]
+        if rule.kind == "float":
+            value = float(value)
+        elif rule.kind == "shares":
+            value = tuple(float(share) for share in value)
+        elif rule.kind == "int":
+            value = int(value)
+        (nested.setdefault(section, {}) if section else nested)[name] = value
+    return ConfigDict(nested)
+
+
+def _run_file(path: Path) -> types.ModuleType:
+    shown = shown_path(path)
+    try:
+        source = path.read_bytes()
+    except IsADirectoryError as error:
+        raise UserError(f"{shown} is a folder: give a config file, such as configs/cars.py") from error
+    except (FileNotFoundError, NotADirectoryError, ValueError) as error:  # ValueError: a null character
+        raise UserError(f"there is no config file {shown}{_closest_file(path)}") from error
+    except OSError as error:
+        raise UserError(f"cannot read the config file {shown}: {error.strerror}") from error
+    module = types.ModuleType("numcoke_config")
+    module.__file__ = str(path)
+    try:
+        exec(compile(source, str(path), "exec", dont_inherit=True), module.__dict__)
+    except (Exception, SystemExit) as error:
+        raise UserError(_failure(str(path), error)) from error
+    return module
+
+
+def _failure(path: str, error: BaseException) -> str:
+    """One line with the place inside the config file (not inside what it called) and the reason."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    if isinstance(error, SyntaxError):
+        lines, reason = [error.lineno], error.msg
+    else:
+        reason = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    place = f"{path}:{lines[-1]}" if lines and lines[-1] else path
+    name = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
+    return f"{shown_path(place)}: the config file fails with {name}{printable(reason, LONGEST_REASON)}"
+
+
+def _closest_file(path: Path) -> str:
+    """A hint: configs/cars.py for "cars", "configs/car.py" and "config/cars.py", else all that exist."""
+    known = {file.stem: file for folder in (Path("configs"), path.parent) for file in _python_files(folder)}
+    if not known:
+        return "; name one with --config=FILE"
+    close = difflib.get_close_matches(path.stem, known, n=1)
+    if close:
+        return f"; did you mean {shown_path(known[close[0]])}?"
+    return "; there are " + printable(", ".join(str(known[stem]) for stem in sorted(known)), LONGEST_REASON)
+
+
+def _python_files(folder: Path) -> list[Path]:
+    try:
+        return sorted(file for file in folder.glob("*.py") if not file.name.startswith("_"))
+    except (OSError, ValueError):  # the folder does not exist, or cannot
+        return []

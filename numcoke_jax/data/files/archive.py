@@ -1,0 +1,125 @@
+"""The files of a graph: in a folder, or inside a zip archive of one."""
+
+import contextlib
+import os
+import stat
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import IO
+
+from numcoke_jax.data.files.lines import IGNORED_FOLDER, LISTED_LINES, TextFile
+from numcoke_jax.data.graph import SPLITS
+from numcoke_jax.system.errors import UserError
+
+PACKINGS = ("", ".gz", ".zip")
+FACT_FILES = tuple(f"{split}.txt{packing}" for split in SPLITS for packing in PACKINGS)
+LITERALS_FOLDER = "literals"
+
+
+class GraphFiles:
+    """What a folder or zip archive holds, by name relative to the folder of train.txt.
+
+    Attributes:
+      names: sorted names such as "train.txt.gz" or "literals/numerical_literals.txt".
+      notes: remarks of `find`, for the user.
+
+    Raises:
+      UserError: `path` is neither, cannot be read, or holds no graph (or, in an archive, several).
+    """
+
+    def __init__(self, path: Path):
+        if _is_kind(path, stat.S_ISDIR):
+            self._openers = {name: _plain_opener(path / name) for name in _names_in_folder(path)}
+        elif _is_kind(path, stat.S_ISREG):
+            members = _names_in_archive(path)
+            self._openers = {name: _member_opener(path, member) for name, member in members.items()}
+        else:
+            raise UserError(f"{path}: no such folder; expected one with train.txt, valid.txt and test.txt")
+        self.names = sorted(self._openers)
+        self.notes: list[str] = []
+        if not set(FACT_FILES) & set(self.names):
+            inner = sorted(file.parent for file in path.glob("*/train.txt*")) if path.is_dir() else []
+            hint = f"; it holds {', '.join(self.names[:LISTED_LINES])}" if self.names else ""
+            hint = f"; did you mean {inner[0]}?" if inner else hint
+            raise UserError(f"{path}: no graph here, train.txt, valid.txt and test.txt are all missing{hint}")
+
+    def find(self, name: str) -> TextFile | None:
+        """The file `name`, or else `name`.gz or `name`.zip, or None."""
+        found = [name + packing for packing in PACKINGS if name + packing in self._openers]
+        if len(found) > 1:
+            self.notes.append(f"{' and '.join(found)} both exist: {found[0]} is read")
+        return TextFile(found[0], self._openers[found[0]]) if found else None
+
+
+def _is_kind(path: Path, kind: Callable[[int], bool]) -> bool:
+    """Whether there is a file of a kind at `path`; False also if no file can have that path."""
+    try:
+        return kind(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # the last: a NUL character
+        return False
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from error
+
+
+def _plain_opener(path: Path) -> Callable[[], AbstractContextManager[IO[bytes]]]:
+    return lambda: open(path, "rb", buffering=0)
+
+
+def _member_opener(archive: Path, member: str) -> Callable[[], AbstractContextManager[IO[bytes]]]:
+    @contextlib.contextmanager
+    def open_member() -> Iterator[IO[bytes]]:
+        with zipfile.ZipFile(archive) as opened, opened.open(member) as stream:
+            yield stream
+
+    return open_member
+
+
+def _names_in_folder(path: Path) -> list[str]:
+    """The files of a graph's folder; neither Path.glob nor Path.is_dir, which hide what cannot be read."""
+    files, literals = _entries(path), path / LITERALS_FOLDER
+    if literals in files:
+        if _is_kind(literals, stat.S_ISDIR):
+            files.remove(literals)
+            files += _entries(literals)
+        elif literals.is_symlink() and not literals.exists():
+            raise UserError(
+                f"{literals}: is a link to {os.readlink(literals)}, which does not exist; fix or remove it"
+            )
+    return [file.relative_to(path).as_posix() for file in files]
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be read ({error.strerror or error})") from error
+
+
+def _names_in_archive(path: Path) -> dict[str, str]:
+    """Name inside the graph's folder -> member of the archive; with slashes even if Windows wrote it."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [
+                (info.filename.replace("\\", "/"), info.filename)
+                for info in archive.infolist()
+                if not info.is_dir()
+            ]
+    except (zipfile.BadZipFile, OSError) as error:
+        raise UserError(
+            f"{path}: expected a folder or a zip archive of one ({error}); unpack archives of other kinds"
+        ) from error
+    members = [(name, member) for name, member in members if IGNORED_FOLDER not in name.split("/")]
+    folders = {name.rpartition("/")[0] for name, _ in members if name.rpartition("/")[2] in FACT_FILES}
+    if len(folders) > 1:
+        names = ", ".join(sorted(map(repr, folders)))
+        raise UserError(f"{path}: holds several graphs ({names}); unpack it and give one folder")
+    start = "".join(f"{folder}/" for folder in folders if folder)
+    found: dict[str, str] = {}
+    for name, member in members:
+        if name.startswith(start):
+            if name.removeprefix(start) in found:
+                raise UserError(f"{path}: holds {name!r} twice; unpack it and give the folder")
+            found[name.removeprefix(start)] = member
+    return found

@@ -1,0 +1,106 @@
+"""The numeric knowledge graph that every other part works on.
+
+All arrays are canonical: names are sorted by code point before they get ids, triples are unique and
+sorted by (relation, head, tail).  Two files with the same rows in a different order give the same
+graph, bit for bit.
+"""
+
+import dataclasses
+import hashlib
+
+import numpy as np
+
+HEAD, RELATION, TAIL = 0, 1, 2
+SPLITS = ("train", "valid", "test")
+
+
+@dataclasses.dataclass(frozen=True)
+class Vocabulary:
+    """Names in id order: `entities[i]` is the name of entity i; each tuple is sorted by code point."""
+
+    entities: tuple[str, ...]
+    relations: tuple[str, ...]
+    fields: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class NumericGraph:
+    """Triples and literals of a graph with N entities, R relations and M numeric fields.
+
+    Attributes:
+      vocabulary: names of entities, relations and fields.
+      train: int32 [n, 3] facts as (head, relation, tail); valid and test likewise.
+      negatives: int32 [n, 3] triples known to be false (neg.txt); never a training fact.
+      values: float64 [N, M] numeric values in their own units; 0 where not observed.
+      observed: bool [N, M], False where the value is missing.
+    """
+
+    vocabulary: Vocabulary
+    train: np.ndarray
+    valid: np.ndarray
+    test: np.ndarray
+    negatives: np.ndarray
+    values: np.ndarray
+    observed: np.ndarray
+
+    @property
+    def num_entities(self) -> int:
+        return len(self.vocabulary.entities)
+
+    @property
+    def num_relations(self) -> int:
+        return len(self.vocabulary.relations)
+
+    @property
+    def num_fields(self) -> int:
+        return len(self.vocabulary.fields)
+
+    def split(self, name: str) -> np.ndarray:
+        """The int32 [n, 3] facts of `name`, one of "train", "valid", "test"."""
+        if name not in SPLITS:
+            raise ValueError(f"split must be one of {SPLITS}, got {name!r}")
+        return getattr(self, name)
+
+
+def fact_keys(arrays: list[np.ndarray], num_entities: int, num_relations: int) -> list[np.ndarray]:
+    """int64 keys of int32 [n, 3] triples that order like (relation, head, tail), comparable across arrays.
+
+    The three ids are packed into one number if it fits into 63 bits; in larger graphs a key is the
+    rank of its triple among all triples given.
+    """
+    if num_relations * num_entities**2 < 2**63:
+        return [
+            (array[:, RELATION].astype(np.int64) * num_entities + array[:, HEAD]) * num_entities
+            + array[:, TAIL]
+            for array in arrays
+        ]
+    stacked = np.concatenate(arrays)
+    order = np.lexsort((stacked[:, TAIL], stacked[:, HEAD], stacked[:, RELATION]))
+    new = np.ones(len(stacked), dtype=np.int64)
+    new[1:] = (stacked[order[1:]] != stacked[order[:-1]]).any(axis=1)
+    keys = np.empty(len(stacked), dtype=np.int64)
+    keys[order] = np.cumsum(new) - 1
+    return np.split(keys, np.cumsum([len(array) for array in arrays])[:-1])
+
+
+def graph_hash(graph: NumericGraph) -> str:
+    """SHA-256 of names, triples, negatives and literals; the order of rows in the files does not matter.
+
+    Every part goes in with its name and length, so moving a name from one list to the next changes the
+    hash.  Numbers go in as little-endian; values that are not observed do not count.
+    """
+    digest = hashlib.sha256()
+
+    def add(name: str, content: bytes) -> None:
+        digest.update(f"{name} {len(content)}\n".encode())
+        digest.update(content)
+
+    for name in ("entities", "relations", "fields"):
+        members = [member.encode("utf-8", "surrogatepass") for member in getattr(graph.vocabulary, name)]
+        add(name, b"".join(b"%d %s" % (len(member), member) for member in members))
+    for name in ("train", "valid", "test", "negatives"):
+        add(name, np.ascontiguousarray(getattr(graph, name), dtype="<i4").tobytes())
+    values = np.where(graph.observed, graph.values, 0.0)
+    add("values", np.ascontiguousarray(values, dtype="<f8").tobytes())
+    add("observed", np.ascontiguousarray(graph.observed, dtype=np.uint8).tobytes())
+    return digest.hexdigest()

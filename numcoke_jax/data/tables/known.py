@@ -1,0 +1,238 @@
+"""Raw tables -> entities with numeric values: which columns name an entity and which are its fields.
+
+An entity has one name and one row.  If rows share a name, the one kept does not depend on the order
+of the rows: the largest value of the spec's `keep_largest`, or the smallest of `keep_smallest`, then the
+smallest values of the fields in turn, a missing one last.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from numcoke_jax.data.tables.cells import TableFile, column_numbers, count_rounded, describe_cells
+from numcoke_jax.system.errors import UserError, plural, suggestion
+
+RELATION_SUFFIX = "_comp"  # the relation that compares field "tempo" is called "tempo_comp"
+
+
+@dataclasses.dataclass(frozen=True)
+class TableSpec:
+    """A raw table that the package knows.
+
+    Attributes:
+      name: its name in `config.data.table`.
+      files: file names under which it is looked for, in this order; empty if a package ships it.
+      source: where it can be had, for messages.
+      name_columns: the columns that make an entity's name.
+      name_format: how, such as "{}, {}" for "Chicago, IL".
+      fields: columns with the numeric values.
+      relations: the fields that get a comparative relation.
+      keep_smallest, keep_largest: a column that decides which of several rows with one name is kept; if
+        it is None, or a copy of the table lacks it, the fields decide.
+    """
+
+    name: str
+    files: tuple[str, ...]
+    source: str
+    name_columns: tuple[str, ...]
+    name_format: str
+    fields: tuple[str, ...]
+    relations: tuple[str, ...]
+    keep_smallest: str | None = None
+    keep_largest: str | None = None
+
+
+CARS = TableSpec(
+    name="cars",
+    files=(),
+    source="the PyPI package vega_datasets",
+    name_columns=("Name", "Year"),
+    name_format="{} ({})",
+    fields=(
+        "Acceleration",
+        "Cylinders",
+        "Displacement",
+        "Horsepower",
+        "Miles_per_Gallon",
+        "Weight_in_lbs",
+        "Year",
+    ),
+    relations=("Acceleration", "Displacement", "Horsepower", "Miles_per_Gallon", "Weight_in_lbs"),
+)
+
+SPOTIFY = TableSpec(
+    name="spotify",
+    files=("spotify.csv", "data.csv"),
+    source="Kaggle geomack/spotifyclassification (https://www.kaggle.com/datasets/geomack/spotifyclassification)",
+    name_columns=("song_title", "artist"),
+    name_format="{} — {}",
+    fields=(
+        "acousticness",
+        "danceability",
+        "duration_ms",
+        "energy",
+        "instrumentalness",
+        "key",
+        "liveness",
+        "loudness",
+        "mode",
+        "speechiness",
+        "tempo",
+        "time_signature",
+        "valence",
+    ),
+    relations=(
+        "acousticness",
+        "danceability",
+        "duration_ms",
+        "energy",
+        "liveness",
+        "loudness",
+        "speechiness",
+        "tempo",
+        "valence",
+    ),
+    keep_smallest="",  # the unnamed first column, a running number
+)
+
+CREDIT = TableSpec(
+    name="credit",
+    files=("credit.csv", "UCI_Credit_Card.csv"),
+    source=(
+        "Kaggle uciml/default-of-credit-card-clients-dataset "
+        "(https://www.kaggle.com/datasets/uciml/default-of-credit-card-clients-dataset)"
+    ),
+    name_columns=("ID",),
+    name_format="client_{}",
+    fields=(
+        "LIMIT_BAL",
+        "AGE",
+        *(f"PAY_{month}" for month in (0, 2, 3, 4, 5, 6)),
+        *(f"BILL_AMT{month}" for month in range(1, 7)),
+        *(f"PAY_AMT{month}" for month in range(1, 7)),
+    ),
+    relations=(
+        "LIMIT_BAL",
+        "AGE",
+        "BILL_AMT1",
+        "BILL_AMT3",
+        "BILL_AMT6",
+        "PAY_AMT1",
+        "PAY_AMT3",
+        "PAY_AMT6",
+    ),
+)
+
+US_CITIES = TableSpec(
+    name="us_cities",
+    files=("us_cities.csv", "uscities.csv"),
+    source="simplemaps basic US cities (https://simplemaps.com/data/us-cities)",
+    name_columns=("city", "state_id"),
+    name_format="{}, {}",
+    fields=("density", "lat", "lng", "population", "ranking"),
+    relations=("density", "lat", "lng", "population"),
+    keep_largest="population",
+)
+
+TABLES = {spec.name: spec for spec in (CARS, SPOTIFY, CREDIT, US_CITIES)}
+
+
+def table_spec(name: str) -> TableSpec:
+    """The spec called `name`; raises UserError naming the closest one otherwise."""
+    if name not in TABLES:
+        raise UserError(f"data.table: no table {name!r}; {suggestion(name, TABLES)}")
+    return TABLES[name]
+
+
+@dataclasses.dataclass(frozen=True)
+class EntityTable:
+    """N entities with M numeric fields, sorted by name (code points).
+
+    Attributes:
+      name: what to call the table in notices.
+      entities: N different names, sorted.
+      fields: M different names, in the order of the columns below.
+      values: float64 [N, M] in their own units; 0 where not observed.
+      observed: bool [N, M].
+      notices: what was left out on the way, one line each.
+    """
+
+    name: str
+    entities: tuple[str, ...]
+    fields: tuple[str, ...]
+    values: np.ndarray
+    observed: np.ndarray
+    notices: tuple[str, ...] = ()
+
+
+def entity_table(spec: TableSpec, table: TableFile) -> EntityTable:
+    """Names and numbers of a table, by its spec.
+
+    Raises:
+      UserError: a column is missing, a field's cell is not a number, or no row has a name.
+    """
+    fields = sorted(spec.fields)
+    columns = [field_column(table, field) for field in fields]
+    names = entity_names(spec, table)
+    named = np.flatnonzero([name != "" for name in names])
+    if not named.size:
+        raise UserError(f"{table.where}: no row has a name in {', '.join(map(repr, spec.name_columns))}")
+    order = [np.where(observed, values, np.inf) for values, observed in columns]
+    for column, sign in ((spec.keep_smallest, 1.0), (spec.keep_largest, -1.0)):
+        if column is not None and column in table.columns:
+            values, observed = field_column(table, column)
+            order.insert(0, np.where(observed, sign * values, np.inf))
+    kept = first_rows(names, named, np.stack(order, axis=1))
+    notices = []
+    for field, (values, _) in zip(fields, columns, strict=True):
+        if rounded := count_rounded(table.column(field), values):
+            count = plural(rounded, "integer")
+            notices.append(f"{spec.name}: column {field!r}: {count} beyond 2^53 rounded to float64")
+    if len(named) < len(names):
+        notices.append(f"{spec.name}: {plural(len(names) - len(named), 'row')} without a name left out")
+    if len(kept) < len(named):
+        notices.append(f"{spec.name}: {plural(len(named) - len(kept), 'row')} left out that repeat a name")
+    return EntityTable(
+        name=spec.name,
+        entities=tuple(names[row] for row in kept),
+        fields=tuple(fields),
+        values=np.stack([values for values, _ in columns], axis=1)[kept],
+        observed=np.stack([observed for _, observed in columns], axis=1)[kept],
+        notices=tuple(notices),
+    )
+
+
+def entity_names(spec: TableSpec, table: TableFile) -> list[str]:
+    """One name per row; "" if every column that makes it is empty."""
+    cells = [table.names(column) for column in spec.name_columns]
+    return [spec.name_format.format(*row) if any(row) else "" for row in zip(*cells, strict=True)]
+
+
+def first_rows(names: Sequence[str], rows: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """The row of each different name, sorted by name: the one of `rows` whose `order` comes first.
+
+    Args:
+      names: n names.
+      rows: int [m], the rows to choose from.
+      order: float64 [n, c], compared column by column.
+
+    Returns:
+      int64 [different names].
+    """
+    _, ids = np.unique(np.array([names[row] for row in rows], dtype=object), return_inverse=True)
+    by_name = rows[np.lexsort((*order[rows].T[::-1], ids))]
+    is_first = [i == 0 or names[row] != names[by_name[i - 1]] for i, row in enumerate(by_name)]
+    return by_name[np.array(is_first)]
+
+
+def field_column(table: TableFile, field: str) -> tuple[np.ndarray, np.ndarray]:
+    """(values float64 [n], observed bool [n]) of a column; raises UserError listing any other cells."""
+    cells = table.column(field)
+    values, observed, wrong = column_numbers(cells)
+    if wrong:
+        raise UserError(
+            f"{table.where}: column {field!r} must hold plain numbers or empty cells, "
+            f"got {describe_cells(cells, wrong)}"
+        )
+    return values, observed

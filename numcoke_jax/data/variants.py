@@ -1,0 +1,132 @@
+"""Takes entities out of a graph, with everything that names them.
+
+Controls for a claim about accuracy: the same facts with values that cannot help.
+
+A model that reasons with numbers does worse on shuffled values than on the true ones; one that only
+profits from more parameters does not ("Numerical Literals in Link Prediction: A Critical Examination of
+Models and Datasets", ISWC 2024).
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from numcoke_jax.data.graph import HEAD, SPLITS, TAIL, NumericGraph, Vocabulary
+from numcoke_jax.system.errors import UserError
+
+STREAM = 5  # of `data.seed`, so that no other draw changes
+CONTROLS = ("true", "shuffled", "zeroed", "removed")
+SIDES = ("head", "tail")
+
+
+@dataclasses.dataclass(frozen=True)
+class HeldOut:
+    """Entities taken out of a graph.
+
+    Attributes:
+      names: n names.
+      values: float64 [n, M]; observed: bool [n, M].
+      facts: int32 [f, 3], every fact of any split with one of them; their ids follow those of the others.
+    """
+
+    names: tuple[str, ...]
+    values: np.ndarray
+    observed: np.ndarray
+    facts: np.ndarray
+
+
+def hold_out(graph: NumericGraph, share: float, seed: int) -> tuple[NumericGraph, HeldOut]:
+    """A graph without a seeded share of its entities, and those entities.
+
+    Raises:
+      UserError: no entity or fact would be held out, or no training fact would be left.
+    """
+    count = int(share * graph.num_entities)
+    drawn = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STREAM,)))
+    out = np.zeros(graph.num_entities, bool)
+    out[drawn.permutation(graph.num_entities)[:count]] = True
+    ids = np.empty(graph.num_entities, np.int32)
+    ids[~out] = np.arange(graph.num_entities - count)
+    ids[out] = np.arange(graph.num_entities - count, graph.num_entities)
+
+    def renamed(facts: np.ndarray) -> np.ndarray:
+        facts = facts.copy()
+        facts[:, HEAD], facts[:, TAIL] = ids[facts[:, HEAD]], ids[facts[:, TAIL]]
+        return facts
+
+    def touched(facts: np.ndarray) -> np.ndarray:
+        return out[facts[:, HEAD]] | out[facts[:, TAIL]]
+
+    every = {name: getattr(graph, name) for name in (*SPLITS, "negatives")}
+    kept = {name: renamed(triples[~touched(triples)]) for name, triples in every.items()}
+    facts = [renamed(graph.split(split)[touched(graph.split(split))]) for split in SPLITS]
+    lost = np.unique(np.concatenate(facts), axis=0)
+    if not count or not len(lost) or not len(kept["train"]):
+        raise UserError(
+            f"eval.inductive={share:g} holds out {count} of {graph.num_entities} entities with "
+            f"{len(lost)} facts and leaves {len(kept['train'])} training facts: give another share, "
+            "or 0 for none"
+        )
+    names = graph.vocabulary
+
+    def named(chosen: np.ndarray) -> tuple[str, ...]:
+        return tuple(names.entities[place] for place in np.flatnonzero(chosen))
+
+    reduced = dataclasses.replace(
+        graph,
+        vocabulary=Vocabulary(named(~out), names.relations, names.fields),
+        values=graph.values[~out],
+        observed=graph.observed[~out],
+        **kept,
+    )
+    return reduced, HeldOut(named(out), graph.values[out], graph.observed[out], lost)
+
+
+def controlled_values(graph: NumericGraph, control: str, *, seed: int) -> NumericGraph:
+    """The graph with its values as `control` says; facts, negatives and names stay.
+
+    Args:
+      graph: any graph.
+      control: "true" changes nothing; "shuffled" permutes each field's observed values over the entities
+        that have one; "zeroed" sets the observed values to 0; "removed" makes every value missing.
+      seed: of the permutations, one stream per field.
+
+    Raises:
+      ValueError: control is not one of `CONTROLS`.
+    """
+    if control not in CONTROLS:
+        raise ValueError(f"control must be one of {CONTROLS}, got {control!r}")
+    if control == "true":
+        return graph
+    if control == "zeroed":
+        return dataclasses.replace(graph, values=np.zeros_like(graph.values))
+    if control == "removed":
+        nothing = np.zeros_like(graph.observed)
+        return dataclasses.replace(graph, values=np.zeros_like(graph.values), observed=nothing)
+    values = graph.values.copy()
+    for field in range(graph.num_fields):
+        having = np.flatnonzero(graph.observed[:, field])
+        order = np.random.default_rng(np.random.SeedSequence([seed, field])).permutation(len(having))
+        values[having, field] = values[having[order], field]
+    return dataclasses.replace(graph, values=values)
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """Another value for a field of the head or the tail; None: missing."""
+
+    side: str
+    field: int
+    value: float | None
+
+
+def changed_graph(graph: NumericGraph, head: int, tail: int, changes: Sequence[Change]) -> NumericGraph:
+    """The same facts with other values for the two entities."""
+    values, observed = graph.values.copy(), graph.observed.copy()
+    entities: Mapping[str, int] = dict(zip(SIDES, (head, tail), strict=True))
+    for change in changes:
+        cell = entities[change.side], change.field
+        observed[cell] = change.value is not None
+        values[cell] = 0.0 if change.value is None else change.value
+    return dataclasses.replace(graph, values=values, observed=observed)

@@ -1,0 +1,200 @@
+"""Share of held-out pairs that a model puts in the right order, by the gap between their values.
+
+A fact (h, r, t) of a strict order is in the right order if the model scores (h, r, t) above (t, r, h); a
+tie counts half.  The gap of a pair is the difference between the positions (quantiles) of its two values in
+the field that the relation compares; it is known where both are observed.
+
+Which field each relation compares, read off the learned weights of the numeric order term.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph, Vocabulary
+from numcoke_jax.data.literals import LiteralScale
+from numcoke_jax.data.tables.known import RELATION_SUFFIX
+from numcoke_jax.evaluation.evaluator import Evaluator
+from numcoke_jax.models.numeric_order import NumericOrder, field_weights
+from numcoke_jax.system.processes import fetch
+
+GAP_QUARTERS = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class PairOrders:
+    """One entry per fact, in the facts' order.
+
+    Attributes:
+      model: float64 [n], 1 right, 0 wrong, 1/2 tied.
+      rule: float64 [n], the rule "compare the raw values", which knows from training facts whether heads are
+        the higher ones (`direction`; without any it assumes so): 1/2 where a value is missing.
+      observed: int64 [n], how many of the two values are observed; -1 where the relation names no field.
+      gap: float64 [n], difference of positions in [0, 1]; NaN unless both are observed.
+    """
+
+    model: np.ndarray
+    rule: np.ndarray
+    observed: np.ndarray
+    gap: np.ndarray
+
+
+def field_of_relation(graph: NumericGraph, relation: int) -> int | None:
+    """The field that a relation compares by its name, or None."""
+    name = graph.vocabulary.relations[relation].removesuffix(RELATION_SUFFIX)
+    return graph.vocabulary.fields.index(name) if name in graph.vocabulary.fields else None
+
+
+def direction(graph: NumericGraph, relation: int, field: int) -> int:
+    """1 if the heads of a relation's training facts mostly have the higher values, -1 if the lower, or 0."""
+    values = np.where(graph.observed[:, field], graph.values[:, field], np.nan)
+    facts = graph.train[graph.train[:, RELATION] == relation]
+    return int(np.sign(np.nansum(np.sign(values[facts[:, HEAD]] - values[facts[:, TAIL]]))))
+
+
+def order_accuracy(
+    graph: NumericGraph, split: str, scale: LiteralScale, evaluate: Evaluator, params: Any
+) -> list[dict[str, Any]]:
+    """The rows of `summary` for the facts of a split, scored by a model with these parameters."""
+    return summary(
+        pair_orders(
+            graph,
+            graph.split(split),
+            scale.positions.apply(graph.values, graph.observed),
+            functools.partial(evaluate.encode, params),
+            functools.partial(evaluate.score, params),
+            evaluate.chunk,
+        )
+    )
+
+
+def pair_orders(
+    graph: NumericGraph,
+    facts: np.ndarray,
+    positions: np.ndarray,
+    encode_fn: Callable[[int], Any],
+    score_fn: Callable[[Any, Array], Array],
+    chunk: int,
+) -> PairOrders:
+    """Score every fact and its reverse.
+
+    Args:
+      graph: values and names; relations are named after the field they compare ("weight_comp").
+      facts: int32 [n, 3] held-out facts.
+      positions: float [N, M] quantiles of the observed values.
+      encode_fn: relation id -> what `score_fn` needs for it.
+      score_fn: (encoded, heads int32 [chunk]) -> scores [chunk, N].
+      chunk: heads scored at once.
+
+    Raises:
+      FloatingPointError: a score is not finite; the message names the relation.
+    """
+    count = len(facts)
+    orders = PairOrders(
+        model=np.empty(count),
+        rule=np.full(count, 0.5),
+        observed=np.full(count, -1),
+        gap=np.full(count, np.nan),
+    )
+    for relation in np.unique(facts[:, RELATION]):
+        rows = np.flatnonzero(facts[:, RELATION] == relation)
+        heads, tails = facts[rows, HEAD], facts[rows, TAIL]
+        forward, backward = _both_scores(encode_fn(int(relation)), score_fn, heads, tails, chunk)
+        if not (np.isfinite(forward).all() and np.isfinite(backward).all()):
+            raise FloatingPointError(f"non-finite scores for relation {relation}")
+        orders.model[rows] = (forward > backward) + (forward == backward) / 2.0
+        field = field_of_relation(graph, int(relation))
+        if field is None:
+            continue
+        known = graph.observed[:, field]
+        orders.observed[rows] = known[heads].astype(int) + known[tails]
+        both = known[heads] & known[tails]
+        values, places = graph.values[:, field], positions[:, field]
+        higher, lower = (tails, heads) if direction(graph, int(relation), field) < 0 else (heads, tails)
+        right = (values[higher] > values[lower]) + (values[higher] == values[lower]) / 2.0
+        orders.rule[rows] = np.where(both, right, 0.5)
+        orders.gap[rows] = np.where(both, np.abs(places[heads] - places[tails]), np.nan)
+    return orders
+
+
+def summary(orders: PairOrders) -> list[dict[str, Any]]:
+    """Rows of a table: all pairs, by number of observed values, by quarter of the gap (narrowest first)."""
+    groups = {"all pairs": np.ones(len(orders.model), bool)}
+    groups |= {
+        f"{name} observed": orders.observed == number
+        for number, name in ((2, "both values"), (1, "one value"), (0, "no value"))
+    }
+    known = ~np.isnan(orders.gap)
+    if known.any():
+        edges = np.quantile(orders.gap[known], np.linspace(0, 1, GAP_QUARTERS + 1))
+        quarter = np.clip(np.searchsorted(edges, orders.gap, side="left") - 1, 0, GAP_QUARTERS - 1)
+        for place in range(GAP_QUARTERS):
+            bounds = f"{edges[place]:.3f} to {edges[place + 1]:.3f}"
+            name = f"both observed, gap quarter {place + 1}: {bounds}"
+            groups[name] = known & (quarter == place)
+    return [
+        {
+            "pairs": name,
+            "count": int(members.sum()),
+            "model": float(orders.model[members].mean()) if members.any() else None,
+            "raw values": float(orders.rule[members].mean()) if members.any() else None,
+        }
+        for name, members in groups.items()
+    ]
+
+
+def _both_scores(
+    encoded: Any, score_fn: Callable[[Any, Array], Array], heads: np.ndarray, tails: np.ndarray, chunk: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of (h, r, t) and of (t, r, h) for every pair, float32 [n] each."""
+    forward, backward = np.empty(len(heads), np.float32), np.empty(len(heads), np.float32)
+    entities = np.unique(np.concatenate([heads, tails]))
+    for begin in range(0, len(entities), chunk):
+        block = entities[begin : begin + chunk]
+        padded = np.resize(block, chunk).astype(np.int32)
+        scores = fetch(score_fn(encoded, jnp.asarray(padded)))
+        row = np.full(entities.max() + 1, -1)
+        row[block] = np.arange(len(block))
+        for scored, column, into in ((heads, tails, forward), (tails, heads, backward)):
+            mine = row[scored] >= 0
+            into[mine] = scores[row[scored[mine]], column[mine]]
+    return forward, backward
+
+
+@dataclasses.dataclass(frozen=True)
+class ComparedField:
+    """One field and how much a relation compares it.
+
+    Attributes:
+      field: its name.
+      weight: a_rm in (-1, 1): positive where the head has the higher value, negative where the tail has.
+    """
+
+    field: str
+    weight: float
+
+
+def compared_fields(params: Any, vocabulary: Vocabulary) -> dict[str, Sequence[ComparedField]]:
+    """For every relation its fields, the most compared one first; ties in id order.
+
+    Args:
+      params: parameters of a model.
+      vocabulary: names of the graph it was trained on.
+
+    Returns:
+      relation -> its M fields; {} for a model without the numeric order term (`score.numeric_order`).
+    """
+    if "numeric_order" not in params:
+        return {}
+    learned = jnp.asarray(params["numeric_order"]["field_weight"], jnp.float32)
+    weights = np.asarray(field_weights(learned, NumericOrder.sharpness), np.float64)
+    order = np.argsort(-np.abs(weights), axis=1, kind="stable")
+    return {
+        relation: [ComparedField(vocabulary.fields[m], float(weights[r, m])) for m in order[r]]
+        for r, relation in enumerate(vocabulary.relations)
+    }

@@ -1,0 +1,200 @@
+"""Why a model gives a fact its score: terms, fields, experts, and what another value would change.
+
+The terms are computed here in float64 from the model's encodings, by the equations of `models/score.py` and
+`models/numeric_order.py`; their sum is the model's score up to the rounding of float32.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from ml_collections import ConfigDict
+
+from numcoke_jax.data.graph import SPLITS, NumericGraph
+from numcoke_jax.data.tail_index import TailIndex
+from numcoke_jax.data.variants import SIDES, Change, changed_graph
+from numcoke_jax.evaluation.evaluator import Evaluator
+from numcoke_jax.evaluation.internals import internals
+from numcoke_jax.evaluation.orders import compared_fields
+from numcoke_jax.inference.predict import Predictor, mean_ranks
+from numcoke_jax.inference.trained import Trained
+from numcoke_jax.models.numeric_order import order_logits
+from numcoke_jax.models.score import EncodedEntities
+from numcoke_jax.runs.run import literals_for
+
+MOST_COMPARED = 3  # fields of the numeric order term that are shown
+MOST_MOVED = 10  # tails whose rank a what-if changes most
+LEAST_WEIGHT = 0.01
+
+
+def explain(
+    trained: Trained, head: int, relation: int, tail: int, changes: Sequence[Change] = ()
+) -> dict[str, Any]:
+    """Everything that can be said about (head, relation, tail), as JSON values.
+
+    Args:
+      trained: the model.
+      head: its id.
+      relation: its id.
+      tail: its id.
+      changes: values to try; without any there is no "what_if".
+
+    Returns:
+      head, relation, tail, known (the split that has the fact, or ""), score, probability, rank (filtered by
+      the facts of all splits), terms {name: number}; for NumCoKE also attention {side: {field: [one weight
+      per head]}}, experts {side: [weights]}; with the numeric order term also compared (fields with weight
+      and both values) and order (positions, margin); what_if.
+
+    Raises:
+      FloatingPointError: a score is not finite.
+    """
+    run, graph = trained.run, trained.run.graph
+    names = graph.vocabulary
+    predictor = trained.predictor()
+    scores = _scores(predictor, head, relation)
+    encoded = predictor.encoded(relation)
+    found: dict[str, Any] = {
+        "head": names.entities[head],
+        "relation": names.relations[relation],
+        "tail": names.entities[tail],
+        "known": _split_of(graph, head, relation, tail),
+        **_verdict(trained, graph, scores, head, relation, tail),
+        "terms": _terms(run.config, encoded, head, tail),
+    }
+    found |= _looked_at(trained, head, relation, tail)
+    if "numeric_order" in trained.params:
+        found |= _comparison(trained, encoded, head, relation, tail)
+    if changes:
+        found["what_if"] = _what_if(trained, scores, head, relation, tail, changes)
+    return found
+
+
+def filtered_rank(graph: NumericGraph, scores: np.ndarray, head: int, relation: int, tail: int) -> float:
+    """The rank of one tail in float [N] scores, as in the evaluation of a fact; ties at their mean."""
+    sizes = {"num_entities": graph.num_entities, "num_relations": graph.num_relations}
+    known = TailIndex.from_triples(*(graph.split(split) for split in SPLITS), **sizes)
+    counted = ~known.mask(head, relation, graph.num_entities)
+    counted[tail] = False
+    greater = np.sum(counted & (scores > scores[tail]))
+    equal = np.sum(counted & (scores == scores[tail]))
+    return float(1 + greater + equal / 2)
+
+
+def ranks_of(scores: np.ndarray) -> np.ndarray:
+    """Float64 [N], the rank of every entity by its score, the highest first; ties at their mean."""
+    order = np.argsort(-scores, kind="stable")
+    ranks = np.empty(len(scores))
+    ranks[order] = mean_ranks(scores[None, order])[0]
+    return ranks
+
+
+def _scores(predictor: Predictor, head: int, relation: int) -> np.ndarray:
+    ((_, scores),) = predictor.scored_heads(np.array([head]), relation)
+    return scores[0]
+
+
+def _verdict(
+    trained: Trained, graph: NumericGraph, scores: np.ndarray, head: int, relation: int, tail: int
+) -> dict[str, float]:
+    return {
+        "score": float(scores[tail]),
+        "probability": float(trained.calibration.probability(scores[tail : tail + 1], relation)[0]),
+        "rank": filtered_rank(graph, scores, head, relation, tail),
+    }
+
+
+def _split_of(graph: NumericGraph, head: int, relation: int, tail: int) -> str:
+    fact = np.array([head, relation, tail])
+    return next((split for split in SPLITS if (graph.split(split) == fact).all(axis=1).any()), "")
+
+
+def _terms(config: ConfigDict, encoded: Any, head: int, tail: int) -> dict[str, float]:
+    """The parts of the score; {} for a model with another encoding."""
+    if not isinstance(encoded, EncodedEntities):
+        return {}
+    rows = np.asarray(encoded.entities[0], np.float64)
+    difference = rows[head] + np.asarray(encoded.relations[0], np.float64) - rows[tail]
+    distance = np.abs(difference).sum() if config.score.norm == 1 else np.sqrt((difference**2).sum())
+    terms = {"translation": float(config.score.margin - distance)}
+    if encoded.projected is not None:
+        projected = np.asarray(encoded.projected[0], np.float64)
+        above = projected[head] - projected[tail]
+        if config.score.order == "reward":
+            order = (np.maximum(above, 0.0) ** 2).sum()
+        else:
+            order = config.score.margin - (np.maximum(-above, 0.0) ** 2).sum()
+        terms["order"] = float(config.score.order_weight * order)
+    if encoded.positions is not None:
+        logits = order_logits(encoded.positions, jnp.array([[head]], jnp.int32))
+        terms["numeric order"] = float(logits[0, 0, tail])
+    return terms
+
+
+def _looked_at(trained: Trained, head: int, relation: int, tail: int) -> dict[str, Any]:
+    """Attention over the fields and weights of the experts, for both entities; {} for other models."""
+    run = trained.run
+    sown = internals(run.programs.model, run.literals, run.graph.num_entities, trained.params, relation)
+    found: dict[str, Any] = {}
+    pairs = tuple(zip(SIDES, (head, tail), strict=True))
+    if "attention" in sown:
+        fields = trained.run.graph.vocabulary.fields
+        found["attention"] = {
+            side: dict(zip(fields, sown["attention"][entity].T.tolist(), strict=True))
+            for side, entity in pairs
+        }
+    if "experts" in sown:
+        found["experts"] = {side: sown["experts"][entity].tolist() for side, entity in pairs}
+    return found
+
+
+def _comparison(trained: Trained, encoded: Any, head: int, relation: int, tail: int) -> dict[str, Any]:
+    """The fields that the numeric order term compares, and by how much the head stands above the tail."""
+    graph = trained.run.graph
+    names = graph.vocabulary
+    fields = compared_fields(trained.params, names)[names.relations[relation]][:MOST_COMPARED]
+    rows: list[dict[str, Any]] = []
+    for compared in fields:
+        if abs(compared.weight) < LEAST_WEIGHT and rows:
+            continue
+        field = names.fields.index(compared.field)
+        values = {
+            side: float(graph.values[entity, field]) if graph.observed[entity, field] else None
+            for side, entity in zip(SIDES, (head, tail), strict=True)
+        }
+        rows.append({"field": compared.field, "weight": compared.weight, **values})
+    position = np.asarray(encoded.positions.position[0], np.float64)
+    certainty = np.asarray(encoded.positions.certainty[0], np.float64)
+    order = {
+        "head_position": float(position[head]),
+        "tail_position": float(position[tail]),
+        "margin": float(position[head] - position[tail]),
+        "certainty": float(certainty[head] * certainty[tail]),
+    }
+    return {"compared": rows, "order": order}
+
+
+def _what_if(
+    trained: Trained, before: np.ndarray, head: int, relation: int, tail: int, changes: Sequence[Change]
+) -> dict[str, Any]:
+    """Score, probability and rank under other values, and the tails whose rank moves most.
+
+    The ranks of `moved` are among all entities, known tails too: a known one may move as well.
+    """
+    run, graph = trained.run, trained.run.graph
+    changed = changed_graph(graph, head, tail, changes)
+    literals = literals_for(run.config, run.scale, changed)
+    chunk = run.config.eval.chunk
+    evaluator = Evaluator(run.programs.model, literals, changed, chunk=chunk, selection="all")
+    after = _scores(Predictor(changed, evaluator, trained.params, trained.calibration), head, relation)
+    names = graph.vocabulary.entities
+    ranks = [ranks_of(row) for row in (before, after)]
+    by_move = np.argsort(-np.abs(ranks[1] - ranks[0]), kind="stable")[:MOST_MOVED]
+    moved = [
+        {"tail": names[entity], "before": float(ranks[0][entity]), "after": float(ranks[1][entity])}
+        for entity in by_move
+        if ranks[0][entity] != ranks[1][entity]
+    ]
+    fields = graph.vocabulary.fields
+    listed = [{"side": c.side, "field": fields[c.field], "value": c.value} for c in changes]
+    return {"changes": listed, **_verdict(trained, graph, after, head, relation, tail), "moved": moved}

@@ -1,0 +1,87 @@
+"""Names -> ids, and what to say about a name that a graph does not have."""
+
+import difflib
+import heapq
+from collections.abc import Sequence
+
+from numcoke_jax.data.tables.cells import cell_text
+from numcoke_jax.system.errors import UserError, printable
+
+SHOWN = 3  # closest names in a message
+LOOKED_AT = 200  # names that share most with the one asked for, compared letter by letter
+LEAST_SIMILAR = 0.5
+
+
+def no_text(name: object) -> str:
+    """The message about something given as a name that is not text, with the name that it would make."""
+    given, text = printable(repr(name)), printable(repr(cell_text(name) or str(name)))
+    return f"a name must be text, got {given}: give {text} if that is the name"
+
+
+class NameIndex:
+    """The names of one kind in id order.
+
+    Args:
+      kind: what they name, for messages: "entity", "relation", "field".
+      names: name of id 0, 1, ...
+    """
+
+    def __init__(self, kind: str, names: Sequence[str]) -> None:
+        self.kind = kind
+        self.names = names
+        self._ids = {name: number for number, name in enumerate(names)}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._ids
+
+    def id(self, name: str, where: str = "") -> int:
+        """The id of `name`.
+
+        Args:
+          name: the exact name.
+          where: what the message begins with, such as "--head" or "queries.tsv:3".
+
+        Raises:
+          UserError: the name does not exist (the message has the closest ones), or is not text.
+        """
+        if not isinstance(name, str):  # from Python, such as a row number
+            raise UserError(no_text(name))
+        found = self._ids.get(name)
+        if found is not None:
+            return found
+        place = f"{where}: " if where else ""
+        raise UserError(f"{place}there is no {self.kind} {printable(repr(name))}; {self._hint(name)}")
+
+    def closest(self, name: str) -> list[str]:
+        """Up to `SHOWN` similar names, the most similar first; one equal but for case comes before all."""
+        wanted, grams = name.casefold(), _grams(name)
+        alike = heapq.nlargest(
+            LOOKED_AT, self.names, key=lambda known: _overlap(grams, _grams(known))
+        )  # letter by letter, a million names would take minutes
+
+        def similarity(known: str) -> float:
+            folded = known.casefold()
+            if wanted and folded.startswith(wanted):
+                return 1.0 + len(wanted) / len(folded)
+            return difflib.SequenceMatcher(None, wanted, folded, autojunk=False).ratio()
+
+        ranked = sorted(((similarity(known), known) for known in alike), key=lambda pair: (-pair[0], pair[1]))
+        return [known for share, known in ranked[:SHOWN] if share >= LEAST_SIMILAR]
+
+    def _hint(self, name: str) -> str:
+        close = self.closest(name)
+        if close:
+            return f"the closest: {', '.join(printable(repr(known)) for known in close)}"
+        some = ", ".join(printable(repr(known)) for known in self.names[:SHOWN])
+        return f"none of the {len(self.names):,} is similar; examples: {some}" if some else "there is none"
+
+
+def _grams(name: str) -> set[str]:
+    """The pairs of neighbouring characters, without case."""
+    folded = name.casefold()
+    return {folded[place : place + 2] for place in range(max(len(folded) - 1, 1))}
+
+
+def _overlap(left: set[str], right: set[str]) -> float:
+    """Dice's coefficient of two sets, in [0, 1]."""
+    return 2 * len(left & right) / max(len(left) + len(right), 1)

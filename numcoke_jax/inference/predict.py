@@ -1,0 +1,232 @@
+"""Ranked tails of queries (head, relation, ?) with a trained model.
+
+The ranks are those of the evaluation: one row of raw scores, ties at their mean rank, known facts left
+out of the count if they are excluded.  Queries are grouped by relation, a relation is encoded once, and
+distinct heads are scored in chunks by the two functions that the evaluation compiled.
+"""
+
+import dataclasses
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+import pandas as pd
+
+from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, NumericGraph, Vocabulary
+from numcoke_jax.data.tail_index import TailIndex
+from numcoke_jax.evaluation.calibration import Calibration
+from numcoke_jax.evaluation.evaluator import Evaluator
+
+KNOWN = ("exclude", "mark")
+ENCODED_BYTES = 256 * 2**20  # of encoded relations that are kept
+CELLS_RANKED = 2**22  # scores that are sorted at once, each of which takes about 60 bytes meanwhile
+NO_SPLIT = len(SPLITS)  # in `Answers.known`: the fact is in no split
+COLUMNS = ("head", "relation", "rank", "tail", "score", "probability", "known")
+
+
+@dataclasses.dataclass(frozen=True)
+class AnswerSettings:
+    """Which tails are candidates and how many are returned.
+
+    Attributes:
+      top: answers per query, at most.
+      known: "exclude" leaves the facts of `splits` out, "mark" ranks them too and names their split.
+      splits: the splits that count as known.
+      exclude_self: the head is not a candidate for its own tail.
+      candidates: int [c] entity ids that may be answers; None: all.
+    """
+
+    top: int = 10
+    known: str = "exclude"
+    splits: Sequence[str] = SPLITS
+    exclude_self: bool = False
+    candidates: np.ndarray | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Answers:
+    """Rows of a table, one query after the other, best first.
+
+    Attributes:
+      query: int64 [rows], position of the query.
+      tail: int32 [rows], entity id.
+      rank: float64 [rows] among the candidates, ties at their mean rank.
+      score: float32 [rows], the raw logit.
+      probability: float64 [rows], calibrated.
+      known: int8 [rows], position in `SPLITS` of the first split that has the fact, else `NO_SPLIT`.
+    """
+
+    query: np.ndarray
+    tail: np.ndarray
+    rank: np.ndarray
+    score: np.ndarray
+    probability: np.ndarray
+    known: np.ndarray
+
+    @classmethod
+    def joined(cls, parts: Sequence["Answers"]) -> "Answers":
+        """All rows, in the order of the queries."""
+        names = [field.name for field in dataclasses.fields(cls)]
+        whole = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+        order = np.argsort(whole["query"], kind="stable")
+        return cls(**{name: column[order] for name, column in whole.items()})
+
+
+class Predictor:
+    """Answers queries with the parameters of one model.
+
+    Args:
+      graph: the facts that are known.
+      evaluator: the compiled encoder and score over the graph's entities.
+      params: the model's parameters.
+      calibration: turns scores into probabilities.
+    """
+
+    def __init__(
+        self, graph: NumericGraph, evaluator: Evaluator, params: Any, calibration: Calibration
+    ) -> None:
+        self.graph = graph
+        self.calibration = calibration
+        self._evaluator = evaluator
+        self._params = params
+        self._encoded: OrderedDict[int, Any] = OrderedDict()
+        sizes = {"num_entities": graph.num_entities, "num_relations": graph.num_relations}
+        self._facts = [TailIndex.from_triples(graph.split(split), **sizes) for split in SPLITS]
+
+    def answer(self, queries: np.ndarray, settings: AnswerSettings) -> Answers:
+        """The best tails of each query.
+
+        Args:
+          queries: integer [n, 2] (head, relation) ids; the same query may come several times.
+          settings: see `AnswerSettings`.
+
+        Raises:
+          FloatingPointError: a score is not finite.
+        """
+        parts = [_no_answers()]
+        for relation in np.unique(queries[:, RELATION]):
+            rows = np.flatnonzero(queries[:, RELATION] == relation)
+            heads, head_of_row = np.unique(queries[rows, HEAD], return_inverse=True)
+            for begin, scores in _in_pieces(self.scored_heads(heads, int(relation))):
+                asked = np.flatnonzero((head_of_row >= begin) & (head_of_row < begin + len(scores)))
+                block = heads[begin : begin + len(scores)]
+                best = self._best(scores, block, int(relation), settings)
+                parts.extend(_of_queries(best, rows[asked], head_of_row[asked] - begin))
+        return Answers.joined(parts)
+
+    def scored_heads(self, heads: np.ndarray, relation: int) -> Iterator[tuple[int, np.ndarray]]:
+        """`Evaluator.scored_heads` with what this predictor has encoded; same pieces and errors."""
+        return self._evaluator.scored_heads(self._params, heads, relation, self.encoded(relation))
+
+    def encoded(self, relation: int) -> Any:
+        """The model's encoding of all entities under `relation`; the newest ones are kept."""
+        if relation in self._encoded:
+            self._encoded.move_to_end(relation)
+            return self._encoded[relation]
+        encoded = self._evaluator.encode(self._params, relation)
+        self._encoded[relation] = encoded
+        size = sum(leaf.nbytes for leaf in jax.tree.leaves(encoded))
+        while len(self._encoded) > 1 and len(self._encoded) * size > ENCODED_BYTES:
+            self._encoded.popitem(last=False)
+        return encoded
+
+    def _best(
+        self, scores: np.ndarray, heads: np.ndarray, relation: int, settings: AnswerSettings
+    ) -> tuple[Answers, np.ndarray]:
+        """Answers whose `query` is the row of `scores`, and where those of each row end, int64 [rows]."""
+        known = self._first_split(heads, relation, settings.splits)
+        left_out = (known != NO_SPLIT) if settings.known == "exclude" else np.zeros(scores.shape, bool)
+        if settings.candidates is not None:
+            asked = np.zeros(scores.shape[1], bool)
+            asked[settings.candidates] = True
+            left_out |= ~asked
+        if settings.exclude_self:
+            left_out[np.arange(len(heads)), heads] = True
+        ordered = np.where(left_out, -np.inf, scores)
+        order = np.argsort(-ordered, axis=1, kind="stable")  # of equal scores, the lower id comes first
+        ranks = mean_ranks(np.take_along_axis(ordered, order, axis=1))
+        top = min(settings.top, scores.shape[1])
+        given = np.minimum((~left_out).sum(axis=1), top)
+        wanted = np.arange(top) < given[:, None]
+
+        def column(matrix: np.ndarray) -> np.ndarray:
+            return np.take_along_axis(matrix, order[:, :top], axis=1)[wanted]
+
+        chosen = column(scores)
+        answers = Answers(
+            query=np.repeat(np.arange(len(heads)), given),
+            tail=order[:, :top][wanted].astype(np.int32),
+            rank=ranks[:, :top][wanted],
+            score=chosen,
+            probability=self.calibration.probability(chosen, relation),
+            known=column(known),
+        )
+        return answers, np.cumsum(given)
+
+    def _first_split(self, heads: np.ndarray, relation: int, splits: Sequence[str]) -> np.ndarray:
+        """Int8 [heads, N]: the first of `splits` that has (head, relation, entity), else NO_SPLIT."""
+        found = np.full((len(heads), self.graph.num_entities), NO_SPLIT, np.int8)
+        for place in reversed(range(len(SPLITS))):
+            if SPLITS[place] in splits:
+                found[self._facts[place].mask(heads, relation, self.graph.num_entities)] = place
+        return found
+
+
+def _in_pieces(scored: Iterator[tuple[int, np.ndarray]]) -> Iterator[tuple[int, np.ndarray]]:
+    """The same rows of scores, `CELLS_RANKED` numbers (but at least one row) at a time."""
+    for begin, scores in scored:
+        rows = max(CELLS_RANKED // max(scores.shape[1], 1), 1)
+        for first in range(0, len(scores), rows):
+            yield begin + first, scores[first : first + rows]
+
+
+def mean_ranks(descending: np.ndarray) -> np.ndarray:
+    """Float64 ranks of rows [n, N] that descend: equal neighbours share the mean of their places."""
+    places = np.broadcast_to(np.arange(descending.shape[1]), descending.shape)
+    differs = descending[:, 1:] != descending[:, :-1]
+    edge = np.ones((len(descending), 1), bool)
+    first = np.maximum.accumulate(np.where(np.hstack([edge, differs]), places, 0), axis=1)
+    ends = np.where(np.hstack([differs, edge]), places, descending.shape[1])
+    last = np.minimum.accumulate(ends[:, ::-1], axis=1)[:, ::-1]
+    return 1.0 + (first + last) / 2.0
+
+
+def _of_queries(best: tuple[Answers, np.ndarray], queries: np.ndarray, rows: np.ndarray) -> Iterator[Answers]:
+    """The answers of `rows` (of a score matrix), once for each query that asked for them."""
+    answers, ends = best
+    starts = np.concatenate([[0], ends[:-1]])
+    lengths = ends[rows] - starts[rows]
+    shift = np.repeat(starts[rows] - (np.cumsum(lengths) - lengths), lengths)
+    picked = np.arange(len(shift)) + shift
+    columns = {field.name: getattr(answers, field.name)[picked] for field in dataclasses.fields(Answers)}
+    yield Answers(**{**columns, "query": np.repeat(queries, lengths)})
+
+
+def _no_answers() -> Answers:
+    empty = {"query": np.int64, "tail": np.int32, "rank": np.float64, "score": np.float32}
+    empty |= {"probability": np.float64, "known": np.int8}
+    return Answers(**{name: np.empty(0, dtype) for name, dtype in empty.items()})
+
+
+def answer_frame(answers: Answers, queries: np.ndarray, vocabulary: Vocabulary) -> pd.DataFrame:
+    """Answers as a table with `COLUMNS`; `known` names the split that has the fact, or is "".
+
+    Args:
+      answers: of `queries`.
+      queries: int [n, 2] (head, relation).
+      vocabulary: the names of the ids.
+    """
+    heads, relations = queries[answers.query].T
+    entities, splits = np.array(vocabulary.entities, object), np.array([*SPLITS, ""], object)
+    columns = {
+        "head": entities[heads],
+        "relation": np.array(vocabulary.relations, object)[relations],
+        "rank": answers.rank,
+        "tail": entities[answers.tail],
+        "score": answers.score.astype(np.float64),
+        "probability": answers.probability,
+        "known": splits[answers.known],
+    }
+    return pd.DataFrame(columns, columns=list(COLUMNS))

@@ -1,0 +1,103 @@
+"""Finished runs side by side, from report.json and config.json alone: needs no data, no model and no JAX."""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from numcoke_jax.config.checks import flatten
+from numcoke_jax.config.schema import default_config
+from numcoke_jax.evaluation.metrics import METRICS
+from numcoke_jax.runs.file_names import REPORT_FILE
+from numcoke_jax.system.errors import UserError, shown_path
+from numcoke_jax.system.files import read_json
+
+
+@dataclasses.dataclass(frozen=True)
+class FinishedRun:
+    """Contents of a workdir: its name, report.json and config.json (flat: "section.key" -> value).
+
+    A key that was added after the run has its default, which keeps the earlier behaviour.
+    """
+
+    name: str
+    report: Mapping[str, Any]
+    config: Mapping[str, Any]
+
+
+def read_runs(workdirs: Sequence[Path]) -> list[FinishedRun]:
+    """The runs of workdirs, each called by its folder, or by its path where two folders share a name.
+
+    Raises:
+      UserError: a folder is missing, given twice, or holds no finished run.
+    """
+    resolved = [workdir.resolve() for workdir in workdirs]
+    found = []
+    for place, workdir in enumerate(workdirs):
+        if resolved[place] in resolved[:place]:
+            raise UserError(f"{shown_path(workdir)} is given twice; name every run once")
+        shared = sum(other.name == resolved[place].name for other in resolved) > 1
+        found.append(_read_run(workdir, str(workdir) if shared else resolved[place].name))
+    return found
+
+
+def comparison(runs: Sequence[FinishedRun]) -> dict[str, Any]:
+    """Results of the runs and where the runs differ, as JSON values.
+
+    Returns:
+      {"runs": [{"run", "seed", "best_epoch", "seconds", "complete", "valid", "test" (metrics),
+      "calibration_error", "inductive_mrr"}], "relations": {name: [MRR per run]}, "config": {key: [value per
+      run]} for the keys that differ, "same_data": bool, or None if a run does not say}; what a run does not
+      have is None.
+    """
+    hashes = [run.report.get("environment", {}).get("data_sha256") for run in runs]
+    relations = dict.fromkeys(name for run in runs for name in run.report.get("relations") or {})
+    return {
+        "runs": [_row(run) for run in runs],
+        "relations": {
+            name: [((run.report.get("relations") or {}).get(name) or {}).get("mrr") for run in runs]
+            for name in relations
+        },
+        "config": differing([run.config for run in runs]),
+        "same_data": None if None in hashes else len(set(hashes)) == 1,
+    }
+
+
+def differing(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """key -> its values, for the keys that are not the same in all configs; None where one lacks it."""
+    keys = dict.fromkeys(key for config in configs for key in config)
+    return {
+        key: [config.get(key) for config in configs]
+        for key in keys
+        if any(key not in config or config[key] != configs[0].get(key) for config in configs)
+    }
+
+
+def _read_run(workdir: Path, name: str) -> FinishedRun:
+    where = shown_path(workdir)
+    if not workdir.is_dir():
+        raise UserError(f"{where}: there is no such folder; give workdirs of finished runs")
+    if not (workdir / REPORT_FILE).exists():
+        raise UserError(f"{where} has no {REPORT_FILE}: the run is not finished, or this is not a workdir")
+    report, config = read_json(workdir / REPORT_FILE), read_json(workdir / "config.json")
+    defaults = json.loads(json.dumps(flatten(default_config())))  # as a stored config has them
+    try:
+        run = FinishedRun(name, report, {**defaults, **config})
+        comparison([run])
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise UserError(f"{where}: {REPORT_FILE} is not a report of this program; write it again") from None
+    return run
+
+
+def _row(run: FinishedRun) -> dict[str, Any]:
+    report = run.report
+    calibration = report.get("calibration")
+    return {
+        "run": run.name,
+        **{key: report[key] for key in ("seed", "best_epoch", "seconds")},
+        "complete": report.get("complete"),
+        **{split: {name: report[split][name] for name in METRICS} for split in ("valid", "test")},
+        "calibration_error": calibration["test"]["after"]["ece"] if calibration else None,
+        "inductive_mrr": report["inductive"]["mrr"] if "inductive" in report else None,
+    }

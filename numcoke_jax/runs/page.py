@@ -1,0 +1,251 @@
+"""report.html: what a run found, on one page that needs no network.
+
+The page comes from `runs/templates/report.html`; this module supplies its contents.
+"""
+
+import dataclasses
+import importlib.resources
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+
+from numcoke_jax.config.checks import flatten
+from numcoke_jax.config.schema import default_config
+from numcoke_jax.data.graph import SPLITS
+from numcoke_jax.evaluation.internals import internals
+from numcoke_jax.evaluation.metrics import METRICS
+from numcoke_jax.runs.figures import heat_map, line_chart, reliability_chart
+from numcoke_jax.runs.file_names import HTML_FILE, METRICS_FILE
+from numcoke_jax.runs.logs import read_metrics
+from numcoke_jax.runs.run import Run
+from numcoke_jax.runs.screen import METRIC_TITLES
+from numcoke_jax.system.console import shown_share
+from numcoke_jax.system.files import write_bytes_atomically
+from numcoke_jax.system.processes import leads
+from numcoke_jax.system.progress import duration
+
+MOST_ROWS = 40  # relations or fields on the page; report.json has all
+TITLES = {"count": "facts", **METRIC_TITLES}
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Rows of texts under column titles."""
+
+    caption: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Details:
+    """Entries that are folded away until someone opens them."""
+
+    title: str
+    entries: Sequence[tuple[str, str]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """A part of the page with a heading; `figures` are titles with inline SVG, or a sentence in its place."""
+
+    id: str
+    title: str
+    text: str = ""
+    tables: Sequence[Table] = ()
+    figures: Sequence[tuple[str, str]] = ()
+    details: Details | None = None
+    numbers: Table | None = None  # of the figure, folded away
+
+
+def write_html_report(run: Run, params: Any, report: Mapping[str, Any], workdir: Path) -> None:
+    """Write report.html into the folder of the run; raises UserError if that is impossible."""
+    sections = [
+        _results(report),
+        _relations(report),
+        _orders(report),
+        _learning(workdir),
+        _attention(run, params),
+        _calibration(report),
+        _data(run),
+        _settings(run),
+        _environment(report),
+    ]
+    test = report["test"]
+    summary = (
+        f"{run.config.model.name}, seed {report['seed']}, best epoch {report['best_epoch']}, trained in "
+        f"{duration(report['seconds'])}; test MRR {number(test['mrr'])} over {test['count']:,} facts."
+    )
+    text = render(f"{run.loaded.name}: {workdir.resolve().name}", summary, [s for s in sections if s])
+    if leads():  # of several processes, all of which compute what is shown
+        write_bytes_atomically(workdir / HTML_FILE, text.encode("utf-8", "replace"))
+
+
+def render(title: str, summary: str, sections: Sequence[Section]) -> str:
+    """The page; all text is escaped."""
+    source = (
+        importlib.resources.files("numcoke_jax.runs").joinpath("templates/report.html").read_text("utf-8")
+    )
+    page = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(source)
+    return page.render(title=title, summary=summary, sections=sections)
+
+
+def number(value: Any) -> str:
+    """A metric on the page."""
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
+
+
+def metric_cells(metrics: Mapping[str, Any]) -> list[str]:
+    """The cells of `METRICS`."""
+    return [number(metrics[name]) for name in METRICS]
+
+
+def _results(report: Mapping[str, Any]) -> Section:
+    rows = []
+    for split in ("valid", "test"):
+        rows.append([split, *metric_cells(report[split])])
+        rows.append([f"{split}, head not a candidate", *metric_cells(report[split]["exclude_self"])])
+    if "inductive" in report:
+        found = report["inductive"]
+        rows.append([f"{found['entities']} entities held out", *metric_cells(found)])
+        rows.append(["  the rule: compare the raw values", *metric_cells(found["raw_values"])])
+    columns = ["facts of", *(TITLES[name] for name in METRICS)]
+    caption = "Ranks of tails, filtered by the facts of all splits, ties at their mean rank"
+    return Section("results", "Results", tables=[Table(caption, columns, rows)])
+
+
+def _relations(report: Mapping[str, Any]) -> Section | None:
+    found = report["relations"]
+    names = sorted(found, key=lambda name: found[name]["mrr"])[:MOST_ROWS]
+    if not names:
+        return None
+    rows = [[name, *metric_cells(found[name])] for name in names]
+    more = f", the {MOST_ROWS} with the lowest MRR of {len(found)}" if len(found) > MOST_ROWS else ""
+    columns = ["relation", *(TITLES[name] for name in METRICS)]
+    return Section("relations", "By relation", tables=[Table(f"Test facts by relation{more}", columns, rows)])
+
+
+def _orders(report: Mapping[str, Any]) -> Section | None:
+    found = report["order_accuracy"]
+    if not found:
+        return None
+    rows = [
+        [row["pairs"], f"{row['count']:,}", number(row["model"]), number(row["raw values"])] for row in found
+    ]
+    columns = ["test pairs", "count", "model", "raw values"]
+    text = "The column of raw values is the rule that compares them, which guesses where one is missing."
+    return Section("orders", "By value gap", text, [Table("Pairs in the right order", columns, rows)])
+
+
+def _learning(workdir: Path) -> Section | None:
+    path = workdir / METRICS_FILE
+    rows = read_metrics(path) if path.exists() else []
+
+    def lines(*names: str) -> dict[str, list[tuple[float, float]]]:
+        """The points of each; without validation facts the log has null."""
+        points = {n: [(row["epoch"], row[n]) for row in rows if row.get(n) is not None] for n in names}
+        return {name: found for name, found in points.items() if found}
+
+    figures = [
+        _figure("Training loss by epoch", line_chart, lines("bce", "contrastive"), "epoch", "loss"),
+        _figure("Validation MRR by epoch", line_chart, lines("mrr"), "epoch", "MRR"),
+    ]
+    return Section("learning", "Learning curves", figures=figures) if rows else None
+
+
+def _attention(run: Run, params: Any) -> Section | None:
+    """Mean attention of all entities and heads, by relation and field; None for a model without it."""
+    names = run.graph.vocabulary
+    count = min(run.graph.num_relations, MOST_ROWS)
+    found = []
+    for relation in range(count):
+        sown = internals(run.programs.model, run.literals, run.graph.num_entities, params, relation)
+        if "attention" not in sown:
+            return None
+        found.append(sown["attention"].mean(axis=(0, 1)))
+    weights = np.stack(found)
+    fields = np.sort(np.argsort(-weights.mean(axis=0), kind="stable")[:MOST_ROWS])
+    columns = [names.fields[field] for field in fields]
+    chart = _figure(
+        "Mean attention by relation and field",
+        heat_map,
+        names.relations[:count],
+        columns,
+        weights[:, fields],
+    )
+    rows = [
+        [name, *(f"{share:.3f}" for share in row)]
+        for name, row in zip(names.relations[:count], weights[:, fields], strict=True)
+    ]
+    table = Table("Mean attention by relation and field", ["relation", *columns], rows)
+    text = "How much the model looks at each field, averaged over entities and attention heads."
+    return Section("attention", "Attention", text, figures=[chart], numbers=table)
+
+
+def _figure(title: str, draw: Callable[..., str], *what: Any) -> tuple[str, str]:
+    """A title and its figure."""
+    return title, draw(title, *what)
+
+
+def _calibration(report: Mapping[str, Any]) -> Section | None:
+    found = report["calibration"]
+    if found is None:
+        return None
+    names = {"before": "raw scores", "temperature": "temperature only", "after": "temperature and shift"}
+    rows = [
+        [f"{split}, {title}", number(found[split][name]["ece"]), number(found[split][name]["nll"])]
+        for split in ("valid", "test")
+        for name, title in names.items()
+    ]
+    table = Table("Expected calibration error and negative log-likelihood", ["", "ECE", "NLL"], rows)
+    bins = {title: found["test"][name]["bins"] for name, title in names.items() if name != "temperature"}
+    chart = _figure("Calibration on test facts", reliability_chart, bins)
+    text = f"Fitted on {found['valid']['count']:,} validation scores: temperature {found['temperature']:.3g}."
+    share = found["valid"]["labelled_share"]
+    if share < 1.0:
+        text += f" The validation rows are about labels, which {shown_share(share)} of the true triples have."
+    return Section("calibration", "Calibration", text, [table], [chart])
+
+
+def _data(run: Run) -> Section:
+    graph = run.graph
+    sizes = [
+        ["entities", f"{graph.num_entities:,}"],
+        ["relations", f"{graph.num_relations:,}"],
+        ["fields", f"{graph.num_fields:,}"],
+        *([f"{split} facts", f"{len(graph.split(split)):,}"] for split in SPLITS),
+        ["known negatives", f"{len(graph.negatives):,}"],
+    ]
+    tables = [Table("Sizes", ["", "count"], sizes)]
+    if graph.num_fields:
+        shares = graph.observed.mean(axis=0)
+        rows = [
+            [graph.vocabulary.fields[m], shown_share(shares[m])]
+            for m in range(min(graph.num_fields, MOST_ROWS))
+        ]
+        tables.append(Table("Observed values by field", ["field", "observed"], rows))
+    notices = [(str(place), notice) for place, notice in enumerate(run.loaded.notices, 1)]
+    return Section("data", "Data", tables=tables, details=Details("Notices", notices) if notices else None)
+
+
+def _settings(run: Run) -> Section:
+    defaults = flatten(default_config())
+    entries = [
+        (key if defaults.get(key) == value else f"{key} (changed)", repr(value))
+        for key, value in flatten(run.config).items()
+    ]
+    return Section("config", "Config", details=Details("All keys", entries))
+
+
+def _environment(report: Mapping[str, Any]) -> Section:
+    entries = []
+    for part, prefix in (("environment", ""), ("evaluation_environment", "evaluation: ")):
+        for name, value in report.get(part, {}).items():
+            for key, item in value.items() if isinstance(value, Mapping) else [("", value)]:
+                entries.append((f"{prefix}{name} {key}".strip(), "-" if item is None else str(item)))
+    return Section("environment", "Environment", details=Details("Versions, device, hashes", entries))

@@ -1,0 +1,172 @@
+"""A run before its first step: everything a config determines, from the graph to the compiled functions."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from ml_collections import ConfigDict
+
+from numcoke_jax.data.batches import Batch, TrainBatches, choose_epochs
+from numcoke_jax.data.graph import NumericGraph
+from numcoke_jax.data.literals import Literals, LiteralScale
+from numcoke_jax.data.load import LoadedGraph, load_graph
+from numcoke_jax.data.variants import HeldOut, controlled_values, hold_out
+from numcoke_jax.evaluation.evaluator import Evaluator
+from numcoke_jax.models import READS_FACTS, GraphSizes
+from numcoke_jax.system import random_streams
+from numcoke_jax.system.errors import UserError
+from numcoke_jax.training.placement import check_sizes
+from numcoke_jax.training.programs import Programs, programs_for
+from numcoke_jax.training.step import LossSums, TrainState
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """What the training loop, the evaluation and the checkpoints of a run share.
+
+    Attributes:
+      config: the checked config.
+      loaded: graph, notices and name of the data.
+      scale: the scales of the values, fitted to the observed cells.
+      literals: scaled values of all entities, on the devices, as `Placement.padded` stores them.
+      batches: the training batches by step.
+      programs: model, objective and compiled functions.
+      abstract_state: shapes, dtypes and places of the state, without its values.
+      evaluate: (params, split) -> metrics.
+      total_steps: steps of all epochs.
+      held_out: the entities that `eval.inductive` keeps out of the graph.
+    """
+
+    config: ConfigDict
+    loaded: LoadedGraph
+    scale: LiteralScale
+    literals: Literals
+    batches: TrainBatches
+    programs: Programs
+    abstract_state: TrainState
+    evaluate: Evaluator
+    total_steps: int
+    held_out: HeldOut | None = None
+
+    @property
+    def graph(self) -> NumericGraph:
+        """The graph that is trained on."""
+        return self.loaded.graph
+
+    def fresh_state(self) -> TrainState:
+        """The state before the first step, from `config.seed`."""
+        return self.programs.create_state(self.literals, key=random_streams.base_key(self.config.seed))
+
+    def batch(self, step: int) -> Batch:
+        """The batch of a step, on the devices."""
+        return self.programs.placement.batch(self.batches, step)
+
+    def step(self, state: TrainState, batch: Batch) -> tuple[TrainState, jax.Array]:
+        """One step: the new state, and the loss or NaN (`Programs.step`); the old state is donated."""
+        return self.programs.step(state, batch, self.literals)
+
+    def without_losses(self, state: TrainState) -> TrainState:
+        """The state with its loss sums set back to zero, on the same devices."""
+        # Arrays that are not committed to a device, like new ones, would have the step compiled again.
+        return state.replace(losses=jax.device_put(LossSums.zero(), _places(self.abstract_state.losses)))
+
+
+def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
+    """Load the data of a checked config (unless given), build model, optimiser and compiled functions."""
+    loaded, held_out = trained_on(config, loaded or load_graph(config.data))
+    graph = loaded.graph
+    scale = LiteralScale.fit(graph, config.data.normalize)
+    train = config.train
+    if train.candidates and config.model.name in READS_FACTS:
+        raise UserError(
+            f"train.candidates={train.candidates} has no meaning with model.name={config.model.name}, which "
+            "reads all training facts in every step: set train.candidates=0"
+        )
+    batches = TrainBatches(
+        graph,
+        batch_size=train.batch_size,
+        relations_per_step=train.relations_per_step,
+        seed=config.seed,
+        negatives=train.negatives,
+        candidates=train.candidates,
+    )
+    if not train.unknown_weight and not len(batches.negatives.tails):
+        raise UserError(
+            f"train.unknown_weight={train.unknown_weight:g} leaves the loss without a single false fact: "
+            "there is no neg.txt and train.negatives=given; set train.unknown_weight above 0, add a neg.txt, "
+            "or set train.negatives=reversed if the relations are strict orders"
+        )
+    epochs = train.epochs or choose_epochs(batches.steps_per_epoch)
+    if not train.epochs:
+        notice = f"train.epochs=0: {epochs} epochs, of {batches.steps_per_epoch} steps each"
+        loaded = dataclasses.replace(loaded, notices=[*loaded.notices, notice])
+    total_steps = epochs * batches.steps_per_epoch
+    if idle := _without_effect(config, graph, batches, total_steps):
+        loaded = dataclasses.replace(loaded, notices=[*loaded.notices, *idle])
+    programs = programs_for(
+        config, GraphSizes.of(graph), total_steps, entities_per_step=batches.entities_per_step
+    )
+    check_sizes(programs.placement, heads=batches.heads_per_relation)
+    literals = programs.placement.literals(literals_for(config, scale, graph))
+    return Run(
+        config=config,
+        loaded=loaded,
+        scale=scale,
+        literals=literals,
+        batches=batches,
+        programs=programs,
+        abstract_state=programs.abstract_state,
+        evaluate=Evaluator(
+            programs.model, literals, graph, chunk=config.eval.chunk, selection=config.eval.selection
+        ),
+        total_steps=total_steps,
+        held_out=held_out,
+    )
+
+
+def _without_effect(
+    config: ConfigDict, graph: NumericGraph, batches: TrainBatches, total_steps: int
+) -> list[str]:
+    """One notice per key that has no effect on this graph."""
+    notices, train = [], config.train
+    if config.model.name == "rakge" and config.okcl.weight and not len(batches.negatives.tails):
+        notices.append(
+            f"okcl.weight={config.okcl.weight:g} has no effect: the contrastive loss of rakge needs facts "
+            "known to be false, from neg.txt or train.negatives=reversed"
+        )
+    if config.score.numeric_order and not graph.num_fields:
+        notices.append("score.numeric_order=True has no effect: the graph has no fields to compare")
+    if train.warmup_steps > total_steps:
+        notices.append(
+            f"train.warmup_steps={train.warmup_steps} is more than the {total_steps} steps of the run: "
+            f"train.learning_rate={train.learning_rate:g} is never reached"
+        )
+    return notices
+
+
+def trained_on(config: ConfigDict, loaded: LoadedGraph) -> tuple[LoadedGraph, HeldOut | None]:
+    """The graph that a run trains on, made from its data: values as the control says, entities held out."""
+    graph = controlled_values(loaded.graph, config.data.control, seed=config.data.seed)
+    if graph is not loaded.graph:
+        notice = f"control experiment: the values are {config.data.control}"
+        loaded = dataclasses.replace(loaded, graph=graph, notices=[*loaded.notices, notice])
+    held_out = None
+    if config.eval.inductive:
+        graph, held_out = hold_out(graph, config.eval.inductive, config.data.seed)
+        notice = f"eval.inductive: {len(held_out.names)} entities with {len(held_out.facts)} facts held out"
+        loaded = dataclasses.replace(loaded, graph=graph, notices=[*loaded.notices, notice])
+    return loaded, held_out
+
+
+def literals_for(config: ConfigDict, scale: LiteralScale, graph: NumericGraph) -> Literals:
+    """What the config's model sees of `graph`: scaled values, and training facts if it reads them."""
+    literals = scale.literals(graph.values, graph.observed)
+    if config.model.name in READS_FACTS:
+        literals = dataclasses.replace(literals, facts=jnp.asarray(graph.train, jnp.int32))
+    return literals
+
+
+def _places(abstract: Any) -> Any:
+    """The sharding of every leaf."""
+    return jax.tree.map(lambda leaf: leaf.sharding, abstract)

@@ -1,0 +1,178 @@
+"""What a person sees of a run: config, graph, validations, results."""
+
+import contextlib
+import math
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from ml_collections import ConfigDict
+from rich import box
+from rich.cells import cell_len, set_cell_size
+from rich.table import Table
+from rich.text import Text
+
+from numcoke_jax.config.checks import flatten
+from numcoke_jax.config.schema import RULES, default_config
+from numcoke_jax.data.graph import SPLITS, NumericGraph
+from numcoke_jax.system.console import ELLIPSIS, Console, shown_share
+from numcoke_jax.system.progress import ProgressReporter, duration
+
+LONGEST_NAME = 25  # of a field, so that two stand side by side
+MOST_FIELDS = 30  # with more, only the ends of the list are shown
+SHOWN_ENDS = 6
+VALIDATION_COLUMNS = (  # key of a row, title, width
+    ("epoch", "epoch", 5),
+    ("step", "step", 8),
+    ("bce", "BCE", 9),
+    ("contrastive", "contr.", 8),
+    ("mrr", "MRR", 8),
+    ("mr", "MR", 8),
+    ("hits@1", "Hits@1", 8),
+    ("hits@3", "Hits@3", 8),
+    ("hits@10", "Hits@10", 8),
+)
+METRIC_TITLES = {
+    "mrr": "MRR",
+    "mr": "MR",
+    "hits@1": "Hits@1",
+    "hits@3": "Hits@3",
+    "hits@10": "Hits@10",
+}
+
+
+class Screen(Console):
+    """A console that also shows what a run consists of and finds."""
+
+    _header_due = True
+
+    def config(self, config: ConfigDict, workdir: str | os.PathLike[str] | None = None) -> None:
+        """The resolved config, one or two lines per section; * marks what differs from the default."""
+        defaults, values = flatten(default_config()), flatten(config)
+        known = [key for key in RULES if key in values]
+        sections: dict[str, list[Text]] = {}
+        for key in [*known, *(key for key in values if key not in RULES)]:
+            section, _, name = key.rpartition(".")
+            changed = key not in defaults or defaults[key] != values[key]
+            entry = f"{'*' if changed else ''}{name}={self._value(values[key])}"
+            sections.setdefault(section, []).append(Text(entry, style="bold" if changed else ""))
+        self._title("Config", "* differs from the default")
+        for section, entries in sections.items():
+            self._wrapped(self._clean(section), entries)
+        if workdir is not None:
+            self._wrapped("workdir", [Text(self._clean(str(workdir)))])
+        self._print(Text())
+
+    def graph(self, graph: NumericGraph, notices: Iterable[str] = (), name: str = "") -> None:
+        """Counts of the graph, the observed share of each field, and what its reader noticed."""
+        self._title("Graph", name)
+        sizes = (
+            _counted(graph.num_entities, "entity", "entities"),
+            _counted(graph.num_relations, "relation", "relations"),
+            _counted(graph.num_fields, "field", "fields"),
+        )
+        splits = [f"{len(graph.split(split)):,} {split}" for split in SPLITS]
+        self._wrapped("sizes", [Text(", ".join(sizes))])
+        self._wrapped("triples", [Text(", ".join([*splits, f"{len(graph.negatives):,} negatives"]))])
+        self._observed_shares(graph)
+        for notice in notices:
+            self._print(Text.assemble(("notice: ", "cyan"), self._clean(notice)))
+        self._print(Text())
+
+    @contextlib.contextmanager
+    def progress(
+        self, total_steps: int, start_step: int = 0, *, label: str = "step"
+    ) -> Iterator[ProgressReporter]:
+        """As of every console; validations that are written meanwhile begin with a line of titles."""
+        self._header_due = True
+        with super().progress(total_steps, start_step, label=label) as reporter:
+            yield reporter
+
+    def validation(self, row: Mapping[str, Any]) -> None:
+        """One validation as a line of a table; a row has the keys of VALIDATION_COLUMNS and `best`.
+
+        Keys that are missing are shown as -; a true `best` marks the line.
+        """
+        if self._header_due:
+            header = "".join(title.rjust(width) for _, title, width in VALIDATION_COLUMNS)
+            self._print(Text(header, style="bold"))
+            self._header_due = False
+        cells = [_number(name, row.get(name)).rjust(width) for name, _, width in VALIDATION_COLUMNS]
+        self._print(Text("".join(cells) + ("  best" if row.get("best") else "")))
+
+    def result_table(self, report: Mapping[str, Any]) -> None:
+        """The ranking of the validation and test facts, each also without the head as a candidate."""
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        table.add_column("facts", no_wrap=True)
+        table.add_column("count", justify="right", no_wrap=True)
+        for title in METRIC_TITLES.values():
+            table.add_column(title, justify="right", no_wrap=True)
+        for split in ("valid", "test"):
+            for name, metrics in ((split, report[split]), ("  without head", report[split]["exclude_self"])):
+                values = [_number(metric, metrics[metric]) for metric in METRIC_TITLES]
+                style = "bold" if name == "test" else ""
+                table.add_row(name, _number("count", metrics["count"]), *values, style=style)
+        if "inductive" in report:
+            for name, key in (("new entities", None), ("  raw values", "raw_values")):
+                metrics = report["inductive"][key] if key else report["inductive"]
+                table.add_row(
+                    name, _number("count", metrics["count"]), *(_number(m, metrics[m]) for m in METRIC_TITLES)
+                )
+        best = f"best epoch {report['best_epoch']}, seed {report['seed']}, {duration(report['seconds'])}"
+        self._print(Text())
+        self._title("Results", f"tails ranked, filtered; {best}")
+        self._print(table)
+
+    def _observed_shares(self, graph: NumericGraph) -> None:
+        """The share of observed values by field; only the ends of a long list, ordered by share."""
+        if not graph.num_fields:
+            return
+        shares = graph.observed.mean(axis=0) if graph.num_entities else np.zeros(graph.num_fields)
+        fields = list(range(graph.num_fields))
+        if graph.num_fields > MOST_FIELDS:
+            fields.sort(key=lambda field: (-shares[field], field))
+            left_out = fields[SHOWN_ENDS:-SHOWN_ENDS]
+            fields = fields[:SHOWN_ENDS] + fields[-SHOWN_ENDS:]
+        names = [self._shortened(graph.vocabulary.fields[field]) for field in fields]
+        longest = max(cell_len(name) for name in names)
+        cells = [
+            Text(set_cell_size(name, longest) + shown_share(shares[field]).rjust(7))
+            for name, field in zip(names, fields, strict=True)
+        ]
+        if graph.num_fields <= MOST_FIELDS:
+            self._wrapped("observed", cells)
+            return
+        low, high = shown_share(shares[left_out[-1]]), shown_share(shares[left_out[0]])
+        self._wrapped("observed", cells[:SHOWN_ENDS])
+        self._wrapped("", [Text(f"... {len(left_out)} more fields, from {high} down to {low} ...")])
+        self._wrapped("", cells[SHOWN_ENDS:])
+
+    def _shortened(self, name: str) -> str:
+        """The end of a long name: field names that are paths differ at their ends."""
+        clean = self._clean(name)
+        if cell_len(clean) <= LONGEST_NAME:
+            return clean
+        while cell_len(clean) > LONGEST_NAME - len(ELLIPSIS):
+            clean = clean[1:]
+        return ELLIPSIS + clean
+
+    def _value(self, value: Any) -> str:
+        if isinstance(value, tuple):
+            return "(" + ",".join(self._value(member) for member in value) + ")"
+        text = self._clean(str(value))
+        plain = not isinstance(value, str) or re.fullmatch(r"[\w./~-]+", text)
+        return text if plain else f"'{text}'"
+
+
+def _counted(count: int, singular: str, plural: str) -> str:
+    return f"{count:,} {singular if count == 1 else plural}"
+
+
+def _number(name: str, value: Any) -> str:
+    if value is None or isinstance(value, float) and math.isnan(value):
+        return "-"
+    if name in ("epoch", "step", "count"):
+        return f"{value:,.0f}"
+    return f"{value:.2f}" if name == "mr" else f"{value:.4f}" if abs(value) < 100 else f"{value:.3g}"

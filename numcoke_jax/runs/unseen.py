@@ -1,0 +1,132 @@
+"""Protocol `eval.inductive`: entities, not triples, are held out, and ranked from their attributes alone.
+
+A seeded share of the entities is taken out of the graph before training, with all their facts: the model
+sees neither their names nor their values, nor are they candidates while it trains.  Afterwards every fact
+with one of them as head or tail is ranked among all entities, filtered by all facts.  The model is compared
+with the rule "compare the raw values", which ranks a tail whose value is on the right side of the head's
+before one that is unknown, and that before one on the wrong side; ties share their mean rank.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from numcoke_jax.data.graph import SPLITS, NumericGraph, Vocabulary
+from numcoke_jax.data.tail_index import TailIndex
+from numcoke_jax.evaluation.evaluator import Evaluator
+from numcoke_jax.evaluation.metrics import RankSums
+from numcoke_jax.evaluation.orders import direction, field_of_relation
+from numcoke_jax.evaluation.ranking import FilteredRanks, filtered_ranks
+from numcoke_jax.models import GraphSizes, create_model
+from numcoke_jax.models.interface import KnowsUnseen, is_per_entity
+from numcoke_jax.models.padding import unpadded
+from numcoke_jax.runs.run import Run, literals_for
+
+
+@dataclasses.dataclass(frozen=True)
+class NewEntities:
+    """Attributes of n entities in the fields of a graph.
+
+    Attributes:
+      names: n different names, none of the graph's.
+      values: float64 [n, M] in their own units; 0 where missing.
+      observed: bool [n, M].
+    """
+
+    names: tuple[str, ...]
+    values: np.ndarray
+    observed: np.ndarray
+
+
+def knows_unknown(params: Any) -> bool:
+    """Whether the model has learned a vector for entities that it does not know."""
+    return "unknown_entity" in params
+
+
+def extended_graph(graph: NumericGraph, new: NewEntities) -> NumericGraph:
+    """The same facts, with the new entities after the others."""
+    names = graph.vocabulary
+    return dataclasses.replace(
+        graph,
+        vocabulary=Vocabulary((*names.entities, *new.names), names.relations, names.fields),
+        values=np.concatenate([graph.values, new.values]),
+        observed=np.concatenate([graph.observed, new.observed]),
+    )
+
+
+def extended_params(params: Any, count: int) -> Any:
+    """The parameters with `count` more rows in the arrays of entities, each the mean of the others."""
+
+    def extend(path: Sequence[Any], leaf: Any) -> Any:
+        if not is_per_entity(path):
+            return leaf
+        return jnp.concatenate([leaf, jnp.repeat(leaf.mean(axis=0, keepdims=True), count, axis=0)])
+
+    return jax.tree_util.tree_map_with_path(extend, params)
+
+
+def extended_evaluator(run: Run, new: NewEntities) -> tuple[NumericGraph, Evaluator]:
+    """Graph and evaluator over the run's entities and the new ones; use with `extended_params`."""
+    graph = extended_graph(run.graph, new)
+    model = create_model(run.config, GraphSizes.of(graph))
+    if isinstance(model, KnowsUnseen):  # others have the mean of the known entities in these rows
+        model = model.clone(unseen=len(new.names))
+    literals = literals_for(run.config, run.scale, graph)
+    return graph, Evaluator(model, literals, graph, chunk=run.config.eval.chunk, selection="all")
+
+
+def rank_held_out(run: Run, params: Any) -> dict[str, Any]:
+    """Metrics of the facts of the held-out entities, for report.json.
+
+    Returns:
+      {"entities", "unknown_vector", count, mrr, ..., "exclude_self": {...}, "raw_values": {...}}.
+
+    Raises:
+      FloatingPointError: a score is not finite.
+    """
+    assert run.held_out is not None
+    new = NewEntities(run.held_out.names, run.held_out.values, run.held_out.observed)
+    graph, evaluator = extended_evaluator(run, new)
+    more = extended_params(unpadded(params, run.graph.num_entities), len(new.names))
+    facts = run.held_out.facts
+    sizes = {"num_entities": graph.num_entities, "num_relations": graph.num_relations}
+    known = TailIndex.from_triples(facts, *(run.graph.split(split) for split in SPLITS), **sizes)
+
+    def ranked(encode: Callable[[int], Any], score: Callable[[Any, Any], Any]) -> FilteredRanks:
+        return filtered_ranks(encode, score, facts, known, graph.num_entities, evaluator.chunk)
+
+    model = ranked(
+        lambda relation: evaluator.encode(more, relation),
+        lambda encoded, heads: evaluator.score(more, encoded, heads),
+    )
+    rule = ranked(
+        lambda relation: rule_values(graph, relation),
+        lambda encoded, heads: rule_scores(encoded, np.asarray(heads)),
+    )
+    return {
+        "entities": len(new.names),
+        "unknown_vector": knows_unknown(params),
+        **RankSums.from_ranks(model.all).summary(),
+        "exclude_self": RankSums.from_ranks(model.exclude_self).summary(),
+        "raw_values": RankSums.from_ranks(rule.all).summary(),
+    }
+
+
+def rule_values(graph: NumericGraph, relation: int) -> np.ndarray:
+    """Float64 [N]: the compared values, signed so that heads are above their tails; NaN where unknown."""
+    field = field_of_relation(graph, relation)
+    if field is None:
+        return np.full(graph.num_entities, np.nan)
+    values = np.where(graph.observed[:, field], graph.values[:, field], np.nan)
+    return -values if direction(graph, relation, field) < 0 else values
+
+
+def rule_scores(values: np.ndarray, heads: np.ndarray) -> Any:
+    """Float32 [H, N]: 1 where the head's value is above the tail's, -1 below, 0 equal or unknown."""
+    with np.errstate(invalid="ignore"):
+        above = np.sign(values[heads][:, None] - values[None, :])
+    return jnp.asarray(np.nan_to_num(above), jnp.float32)

@@ -1,0 +1,141 @@
+"""The compiled functions of a run, shared by all runs of a process whose settings need the same ones.
+
+Seeds, data of the same sizes, validation and checkpoints do not change what is compiled: five seeds of one
+config compile once.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Key
+from ml_collections import ConfigDict
+
+from numcoke_jax.config.checks import flatten
+from numcoke_jax.data.batches import Batch
+from numcoke_jax.data.literals import Literals
+from numcoke_jax.models import READS_FACTS, GraphSizes, create_model
+from numcoke_jax.models.interface import KnowledgeModel
+from numcoke_jax.models.padding import unpadded
+from numcoke_jax.system import random_streams
+from numcoke_jax.training.losses.objective import Objective, create_objective
+from numcoke_jax.training.placement import Placement, placement_for
+from numcoke_jax.training.step import TrainState, create_optimizer, create_state, train_step
+
+# Keys that no compiled function depends on.  `train.epochs` counts only as the end of a schedule.
+IRRELEVANT = (
+    "seed",
+    "data.",
+    "eval.",
+    "checkpoint.",
+    "train.batch_size",
+    "train.candidates",
+    "train.debug_nans",
+    "train.epochs",
+    "train.eval_every_epochs",
+    "train.patience",
+    "train.relations_per_step",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Programs:
+    """What a config's model and optimiser compute.
+
+    Attributes:
+      model: the model.
+      step_model: the same for as many entities as a step works on; shares the parameters' names.
+      objective: its training loss.
+      placement: where arrays are.
+      abstract_state: shapes, dtypes and places of the state, without its values.
+      create_state: (literals, *, key) -> fresh state, jitted.
+      step: (state, batch, literals) -> (state, loss of the step), jitted; the state is donated.  The loss is
+        NaN once a loss or gradient of this or an earlier step was not finite.
+    """
+
+    model: KnowledgeModel
+    step_model: KnowledgeModel
+    objective: Objective
+    placement: Placement
+    abstract_state: TrainState
+    create_state: jax.stages.Wrapped
+    step: jax.stages.Wrapped
+
+
+def programs_for(
+    config: ConfigDict, sizes: GraphSizes, total_steps: int, *, entities_per_step: int
+) -> Programs:
+    """The functions for a checked config on a graph of these sizes; built once for equal settings."""
+    relevant = {key: value for key, value in flatten(config).items() if not key.startswith(IRRELEVANT)}
+    end = 0 if config.train.schedule == "constant" else total_steps
+    return _programs(
+        _Settings((*relevant.items(), ("total_steps", end)), config, total_steps), sizes, entities_per_step
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Settings:
+    """A config that equals another if both need the same functions."""
+
+    relevant: tuple[tuple[str, object], ...]
+    config: ConfigDict = dataclasses.field(compare=False)
+    total_steps: int = dataclasses.field(compare=False)
+
+
+@functools.lru_cache(maxsize=4)
+def _programs(settings: _Settings, sizes: GraphSizes, entities_per_step: int) -> Programs:
+    config = settings.config
+    model, objective = create_model(config, sizes), create_objective(config)
+    step_model = create_model(config, dataclasses.replace(sizes, entities=entities_per_step))
+    optimizer = create_optimizer(config.train, settings.total_steps)
+    placement = placement_for(config.mesh)
+
+    def new_state(literals: Literals, *, key: Key[Array, ""]) -> TrainState:
+        state = create_state(model, optimizer, unpadded(literals, sizes.entities), key=key)
+        return placement.padded(state)
+
+    abstract_state = _abstract_state(new_state, _abstract_literals(config, sizes), placement)
+    places = jax.tree.map(lambda leaf: leaf.sharding, abstract_state)
+
+    def step(state: TrainState, batch: Batch, literals: Literals) -> tuple[TrainState, jax.Array]:
+        update = functools.partial(train_step, model=step_model, optimizer=optimizer, objective=objective)
+        if batch.entities is None:
+            state, loss = update(*unpadded((state, batch, literals), sizes.entities))
+            state = placement.padded(state)
+        else:  # the sampled rows are taken from the tables as they are: no cost may grow with N
+            state, loss = update(state, batch, literals)
+        return state, jnp.where(state.losses.first_nonfinite_step < 0, loss, jnp.nan)
+
+    # It runs once: on the CPU, optimising the code of the many random draws takes longer than drawing.
+    options = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
+    return Programs(
+        model=model,
+        step_model=step_model,
+        objective=objective,
+        placement=placement,
+        abstract_state=abstract_state,
+        create_state=jax.jit(new_state, compiler_options=options, out_shardings=places),
+        step=jax.jit(step, donate_argnums=0, out_shardings=(places, placement.sharding())),
+    )
+
+
+def _abstract_literals(config: ConfigDict, sizes: GraphSizes) -> Literals:
+    """Literals of a graph, as far as the shapes of a model's parameters depend on them."""
+    values = jax.ShapeDtypeStruct((sizes.entities, sizes.fields), jnp.float32)
+    facts = jax.ShapeDtypeStruct((1, 3), jnp.int32) if config.model.name in READS_FACTS else None
+    observed = jax.ShapeDtypeStruct(values.shape, jnp.bool)
+    return Literals(values=values, observed=observed, positions=values, facts=facts)
+
+
+def _abstract_state(
+    new_state: Callable[..., TrainState], literals: Literals, placement: Placement
+) -> TrainState:
+    key = jax.eval_shape(lambda: random_streams.base_key(0))
+    abstract = jax.eval_shape(lambda literals, key: new_state(literals, key=key), literals, key)
+    return jax.tree.map(
+        lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place),
+        abstract,
+        placement.of_tree(abstract),
+    )

@@ -1,0 +1,106 @@
+"""Which keys each model looks at: what the tables say is what is read, and what is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ml_collections import ConfigDict
+
+from numcoke_jax.config.checks import check_config
+from numcoke_jax.config.model_keys import MODEL_KEYS, describes_a_model, looks_at
+from numcoke_jax.config.schema import RULES, default_config
+from numcoke_jax.models import create_model
+from numcoke_jax.models.conve import FILTER_SIZE, image_height
+from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.system.errors import UserError
+from numcoke_jax.training.losses.objective import create_objective
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "models.md"
+
+
+class Watched(ConfigDict):
+    """A config, or a section of one, that notes the keys which are read."""
+
+    def __init__(self, config: ConfigDict, read: set[str], prefix: str = "") -> None:
+        super().__init__(config.to_dict(), convert_dict=True)
+        object.__setattr__(self, "_read", read)
+        object.__setattr__(self, "_prefix", prefix)
+
+    def __getitem__(self, key: str) -> Any:
+        value = super().__getitem__(key)
+        if isinstance(value, ConfigDict):
+            return Watched(value, self._read, f"{key}.")
+        self._read.add(f"{self._prefix}{key}")
+        return value
+
+
+@pytest.mark.parametrize("name", MODEL_KEYS)
+def test_a_model_and_its_loss_read_the_keys_of_the_table_and_no_others(name: str) -> None:
+    config, read = default_config(), set[str]()
+    config.model.name = name
+    watched = Watched(config, read)
+    assert not read
+    create_model(watched, GraphSizes(entities=5, relations=2, fields=3))
+    create_objective(watched)
+    described = {key for key in RULES if describes_a_model(key)}
+    assert read & described == {key for key in described if looks_at(name, key)}
+
+
+def test_every_key_of_the_tables_exists() -> None:
+    for keys in MODEL_KEYS.values():
+        for key in keys:
+            assert key in RULES or any(rule.startswith(key) for rule in RULES if key.endswith(".")), key
+
+
+def test_the_document_has_the_same_table() -> None:
+    lines = DOCUMENT.read_text(encoding="utf-8").splitlines()
+    rows = [line.split("|")[1:-1] for line in lines if "|" in line]
+    found = {}
+    for row in rows:
+        if len(row) == 2 and row[0].strip(" `") in MODEL_KEYS:
+            found[row[0].strip(" `")] = tuple(key.strip(" `") for key in row[1].split(","))
+    assert found == dict(MODEL_KEYS)
+
+
+@pytest.mark.parametrize("name", MODEL_KEYS)
+def test_joined_attributes_are_refused_by_models_that_see_values_in_their_own_way(name: str) -> None:
+    config = default_config()
+    config.model.name, config.model.attributes = name, "concat"
+    if looks_at(name, "model.attributes"):
+        check_config(config)
+        return
+    with pytest.raises(UserError) as caught:
+        check_config(config)
+    assert str(caught.value) == (
+        f"model.attributes=concat has no effect with model.name={name}, which sees the values in its own "
+        "way: set model.attributes=none"
+    )
+
+
+@pytest.mark.parametrize("dim", [1, 2, 4, 8, 10, 14, 97, 9, 12, 100, 200, 4096])
+def test_conve_takes_only_sizes_whose_image_holds_a_filter(dim: int) -> None:
+    config = default_config()
+    config.model.name, config.model.dim = "conve", dim
+    height = image_height(dim)
+    assert dim % height == 0 and height <= dim // height
+    if height >= FILTER_SIZE:
+        check_config(config)
+        return
+    with pytest.raises(UserError) as caught:
+        check_config(config)
+    assert str(caught.value) == (
+        f"model.dim={dim} has no divisor from 3 to its root: model.name=conve makes images of the vectors "
+        "for filters of 3 x 3, set model.dim=100 or 200"
+    )
+
+
+def test_atth_takes_only_pairs_of_dimensions() -> None:
+    config = default_config()
+    config.model.name, config.model.dim = "atth", 7
+    with pytest.raises(UserError) as caught:
+        check_config(config)
+    assert str(caught.value) == (
+        "model.dim=7 is odd: model.name=atth rotates pairs of dimensions, set an even model.dim"
+    )
+    config.model.dim = 8
+    check_config(config)

@@ -1,0 +1,154 @@
+"""The benchmarks' yardstick computes what the package computes; their arguments are checked."""
+
+import json
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from experiments.benchmark import evaluation, loading, naive, peers, prediction, scaling, step, timing
+from experiments.benchmark.problem import RELATIONS, Sizes, config_of, random_batch, random_literals
+from numcoke_jax.models import GraphSizes, create_model
+from numcoke_jax.system import random_streams
+from numcoke_jax.training.losses.objective import create_objective
+from tests import examples
+from tests.tiny_runs import compiled_fast
+
+SIZES = Sizes(entities=7, fields=3, dim=8, queries=6, relations=2)
+
+
+def test_the_per_query_formulation_has_the_logits_and_the_loss_of_the_package() -> None:
+    """Random parameters; without noise, dropout and the contrastive loss, which are not in it."""
+    config = config_of(SIZES, "paper")
+    config.score.dropout, config.experts.noise, config.okcl.weight = 0.0, False, 0.0
+    model = create_model(config, GraphSizes(SIZES.entities, RELATIONS, SIZES.fields))
+    literals, batch = random_literals(SIZES), random_batch(SIZES, seed=2)
+    one = jnp.zeros((1,), jnp.int32)
+    params = examples.parameters_of(model, one, one[:, None], literals, train=False)
+    call = examples.compiled(
+        lambda p: examples.apply(model, p, batch.relations, batch.heads, literals, train=True)
+    )
+    expected, _ = call(params)
+    alone = examples.compiled(naive.logits)
+    for slot, place in np.ndindex(*batch.heads.shape):
+        found = alone(params, batch.relations[slot], batch.heads[slot, place], literals)
+        np.testing.assert_allclose(found, expected[slot, place], rtol=1e-4, atol=1e-4)
+    losses = examples.compiled(
+        lambda p: create_objective(config).losses(
+            p, batch, literals, model=model, key=random_streams.base_key(0)
+        )[0]
+    )
+    queries = (
+        jnp.repeat(batch.relations, batch.heads.shape[1]),
+        batch.heads.reshape(-1),
+        batch.labels.reshape(-1, SIZES.entities),
+    )
+    total = examples.compiled(naive.loss)(params, *queries, literals)
+    np.testing.assert_allclose(total, losses(params), rtol=1e-5)
+
+
+def test_xla_counts_the_body_of_a_loop_once_and_the_rates_say_so() -> None:
+    """Products of 8 x 8 matrices, 2 * 8^3 = 1,024 FLOP each: ten of them in a loop are counted as one."""
+
+    def products(x: jax.Array, count: int) -> jax.Array:
+        return jax.lax.scan(lambda carry, _: (carry @ x, None), x, None, length=count)[0]
+
+    matrix = jnp.ones((8, 8))
+    found = [
+        timing.rates(jax.jit(products, static_argnums=1).lower(matrix, count).compile(), 1.0)
+        for count in (1, 10)
+    ]
+    assert [rates["loops_counted_once"] for rates in found] == [0, 1]
+    for rates in found:
+        assert 1e9 * rates["gflops_per_second"] == pytest.approx(1024, abs=10)
+
+
+@pytest.mark.slow
+def test_a_single_query_of_the_per_query_formulation_has_a_time(tmp_path: Path) -> None:
+    """The call that compiles is another one: with --naive=1 there was nothing to take the median of."""
+    sizes = ["--entities=12", "--fields=2", "--dim=8", "--queries=4", "--chunk=2"]
+    with compiled_fast():
+        assert evaluation.main([*sizes, "--naive=1", f"--json={tmp_path / 'figures.json'}"]) == 0
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert figures["naive_query_ms"] > 0 and figures["single_query_ms"] > 0
+
+
+@pytest.mark.parametrize(
+    ("main", "arguments", "text"),
+    [
+        (
+            evaluation.main,
+            ["--table=cars"],
+            "--table=cars is not a choice: needs one of synthetic, fb15k_237",
+        ),
+        (evaluation.main, ["--chunk=0"], "--chunk=0 is out of range: needs an integer >= 1"),
+        (evaluation.main, ["--naive=-1"], "--naive=-1 is out of range: needs an integer >= 0"),
+        (
+            evaluation.main,
+            ["--naive=2", "--preset=numeric"],
+            "--naive has only the paper's model: leave --preset out",
+        ),
+        (scaling.main, ["--vary=age"], "--vary=age: 'age' is not one of entities, fields, dim, queries"),
+        (
+            scaling.main,
+            ["--vary=dim,queries", "--values=3"],
+            "--values is for one size, but --vary=dim,queries",
+        ),
+        (step.main, ["--mesh-entity=0"], "--mesh-entity=0 is out of range: needs an integer >= 1"),
+        (
+            step.main,
+            ["--mesh-data=64", "--mesh-entity=2"],
+            "mesh.data=64 times mesh.entity=2 needs 128 devices",
+        ),
+        (
+            scaling.main,
+            ["--repeats=0"],
+            "--repeats=0 is out of range: needs an integer >= 1",
+        ),
+        (prediction.main, ["--queries=0"], "--queries=0 is out of range: needs an integer >= 1"),
+        (loading.main, ["--triples=0"], "--triples=0 is out of range: needs an integer >= 1"),
+        (loading.main, ["--what"], "unrecognized arguments: --what"),
+        (peers.main, ["--dim=0"], "--dim=0 is out of range: needs an integer >= 1"),
+        (peers.main, [], "--peer-python is missing: make an environment with `python -m venv ENV"),
+        (peers.main, ["--peer-python=absent/python"], "--peer-python=absent/python is not a file: make an"),
+    ],
+)
+def test_wrong_arguments_are_one_line(
+    main: object, arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert callable(main) and main(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: {text}") and error.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_a_step_that_cannot_be_is_told_in_its_own_words() -> None:
+    sizes = {"entities": 8, "fields": 2, "dim": 8, "queries": 4, "relations": 2, "mesh-data": 2}
+    with pytest.raises(
+        scaling.UserError,
+        match=r"^-m experiments.benchmark.step --entities=8 .*--repeats=1: mesh\.data=2 times .* needs 2",
+    ):
+        scaling.run_step(sizes, 1)
+
+
+@pytest.mark.slow
+def test_devices_share_the_state_of_a_step() -> None:
+    """Of 8 entities with 8 numbers each and their moments, half is on one of two devices."""
+    sizes = {"entities": 8, "fields": 2, "dim": 8, "queries": 4, "relations": 2}
+    whole, half = (scaling.run_step(sizes | {"mesh-entity": count}, 1) for count in (1, 2))
+    assert whole["state_bytes"] - half["state_bytes"] == 3 * 4 * 8 * 8 // 2
+
+
+def test_a_peer_that_ends_is_told_with_its_last_line(tmp_path: Path) -> None:
+    """An interpreter without PyKEEN."""
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\necho \"ModuleNotFoundError: No module named 'pykeen'\" >&2\nexit 1\n")
+    program.chmod(0o755)
+    run = peers.create(peers.SIZES | {"entities": 20, "triples": 60, "dim": 4, "queries": 4, "chunk": 4})
+    with pytest.raises(
+        peers.UserError,
+        match=r"^--peer-python: PyKEEN ended at 'about': ModuleNotFoundError: No module named 'pykeen'$",
+    ):
+        peers.Peer(program, run, peers.SIZES, tmp_path)

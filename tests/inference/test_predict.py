@@ -1,0 +1,312 @@
+"""Answers: known facts left out or marked, ranks of the evaluation, files, names that do not exist."""
+
+import functools
+import json
+import math
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from numcoke_jax.cli import use
+from numcoke_jax.cli.main import main
+from numcoke_jax.cli.query_files import read_queries
+from numcoke_jax.data.graph import HEAD, RELATION, TAIL
+from numcoke_jax.data.tail_index import TailIndex
+from numcoke_jax.evaluation.ranking import filtered_ranks
+from numcoke_jax.inference import predict
+from numcoke_jax.inference.names import NameIndex
+from numcoke_jax.inference.predict import AnswerSettings, Predictor, answer_frame, mean_ranks
+from numcoke_jax.inference.trained import Trained, load_trained
+from numcoke_jax.system.errors import UserError
+from tests.tiny_runs import config_of, train
+
+KNOWN_OF_QUAY = {"kiln": "train", "mast": "valid", "rope": "test"}
+
+
+@pytest.fixture(scope="module")
+def workdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trained run on case D10."""
+    place = tmp_path_factory.mktemp("predict") / "run"
+    case = Path(__file__).parents[1] / "cases" / "D10_predict_excludes_known"
+    train(config_of(case, train__relations_per_step=2, train__epochs=2), place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def trained(workdir: Path) -> Trained:
+    return load_trained(workdir, pytest.fail)
+
+
+@pytest.fixture(scope="module")
+def predictor(trained: Trained) -> Predictor:
+    return trained.predictor()
+
+
+def frame_of(predictor: Predictor, head: str, relation: str, **settings: Any) -> pd.DataFrame:
+    names = predictor.graph.vocabulary
+    query = np.array([[names.entities.index(head), names.relations.index(relation)]])
+    return answer_frame(predictor.answer(query, AnswerSettings(**settings)), query, names)
+
+
+def test_known_facts_are_left_out_or_named_with_their_split(predictor: Predictor) -> None:
+    """Case D10: of 8 entities, quay is known to be heavier than 3."""
+    new = frame_of(predictor, "quay", "heavier_than")
+    assert len(new) == 5 and not set(new["tail"]) & set(KNOWN_OF_QUAY) and set(new["known"]) == {""}
+    shown = frame_of(predictor, "quay", "heavier_than", known="mark")
+    assert len(shown) == 8
+    marks = dict(zip(shown["tail"], shown["known"], strict=True))
+    assert {tail: mark for tail, mark in marks.items() if mark} == KNOWN_OF_QUAY
+    without_test = frame_of(predictor, "quay", "heavier_than", splits=("train", "valid"))
+    assert set(without_test["tail"]) - set(new["tail"]) == {"rope"}
+    assert "quay" not in set(frame_of(predictor, "quay", "heavier_than", exclude_self=True)["tail"])
+
+
+def test_ranks_are_those_of_the_evaluation(trained: Trained, predictor: Predictor) -> None:
+    graph, evaluate = predictor.graph, trained.run.evaluate
+    sizes = {"num_entities": graph.num_entities, "num_relations": graph.num_relations}
+    for splits in ((), ("train",), ("train", "valid")):
+        known = TailIndex.from_triples(*(graph.split(split) for split in splits), **sizes)
+        ranks = filtered_ranks(
+            functools.partial(evaluate.encode, trained.params),
+            functools.partial(evaluate.score, trained.params),
+            graph.test,
+            known,
+            graph.num_entities,
+            evaluate.chunk,
+        )
+        settings = AnswerSettings(splits=splits)
+        answers = predictor.answer(graph.test[:, [HEAD, RELATION]], settings)
+        for number, fact in enumerate(graph.test):
+            mine = answers.rank[(answers.query == number) & (answers.tail == fact[TAIL])]
+            assert mine.tolist() == [ranks.all[number]]
+
+
+def test_answers_to_many_queries_are_those_to_each(predictor: Predictor) -> None:
+    graph = predictor.graph
+    rng = np.random.default_rng(0)
+    queries = np.stack([rng.integers(graph.num_entities, size=40), rng.integers(2, size=40)], axis=1)
+    settings = AnswerSettings(top=3)
+    whole = answer_frame(predictor.answer(queries, settings), queries, graph.vocabulary)
+    parts = [
+        answer_frame(predictor.answer(query[None], settings), query[None], graph.vocabulary)
+        for query in queries
+    ]
+    pd.testing.assert_frame_equal(whole, pd.concat(parts, ignore_index=True))
+
+
+@pytest.mark.parametrize(("cells", "rows"), [(1, 1), (23, 2), (2**22, 3)])
+def test_few_rows_are_ordered_at_once_and_their_number_changes_no_answer(
+    predictor: Predictor, monkeypatch: pytest.MonkeyPatch, cells: int, rows: int
+) -> None:
+    """Of 8 entities 3 are scored at a time (eval.chunk): 23 numbers are two whole rows of them."""
+    graph = predictor.graph
+    queries = np.array([[head, relation] for head in range(graph.num_entities) for relation in (0, 1)])
+    whole, ordered = predictor.answer(queries, AnswerSettings()), []
+
+    def seen(descending: np.ndarray) -> np.ndarray:
+        ordered.append(descending.shape)
+        return mean_ranks(descending)
+
+    monkeypatch.setattr(predict, "CELLS_RANKED", cells)
+    monkeypatch.setattr(predict, "mean_ranks", seen)
+    found = predictor.answer(queries, AnswerSettings())
+    assert max(ordered) == (rows, 8)
+    for name, column in vars(whole).items():
+        np.testing.assert_array_equal(getattr(found, name), column)
+
+
+def test_candidates_limit_the_answers_and_their_ranks(predictor: Predictor) -> None:
+    names = predictor.graph.vocabulary.entities
+    asked = np.array([names.index(name) for name in ("nail", "lamp", "kiln")])
+    found = frame_of(predictor, "quay", "heavier_than", candidates=asked)
+    assert set(found["tail"]) == {"nail", "lamp"}, "kiln is known"
+    assert sorted(found["rank"]) in ([1, 2], [1.5, 1.5])
+
+
+@given(arrays(np.int8, (3, 6), elements=st.integers(0, 3)))
+def test_mean_ranks_by_loops(scores: np.ndarray) -> None:
+    ordered = -np.sort(-scores.astype(float), axis=1)
+    expected = [[1 + np.sum(row > x) + (np.sum(row == x) - 1) / 2 for x in row] for row in ordered]
+    assert mean_ranks(ordered).tolist() == expected
+
+
+def test_probabilities_are_the_calibrated_scores(
+    trained: Trained, predictor: Predictor, workdir: Path
+) -> None:
+    stored = json.loads((workdir / "report.json").read_text())["calibration"]
+    found = frame_of(predictor, "quay", "heavier_than")
+    temperature, shift = stored["temperature"], stored["shift"]
+    expected = [1 / (1 + math.exp(-(score - shift) / temperature)) for score in found["score"]]
+    np.testing.assert_allclose(found["probability"], expected, rtol=1e-12)
+    assert stored["valid"]["after"]["nll"] <= stored["valid"]["before"]["nll"]
+
+
+def test_data_that_are_not_there_any_more_are_told_with_their_key(
+    workdir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative data.path, from another folder; no flag of these modes could give another one."""
+    moved = shutil.copytree(workdir, tmp_path / "run")
+    stored = json.loads((moved / "config.json").read_text())
+    (moved / "config.json").write_text(json.dumps({**stored, "data.path": "graphs/quay"}))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        UserError, match=r"config.json: there is nothing at data.path=graphs/quay, seen from /"
+    ):
+        load_trained(moved, pytest.fail)
+
+
+def test_a_run_without_a_report_warns(workdir: Path, tmp_path: Path) -> None:
+    (workdir / "report.json").rename(tmp_path / "report.json")
+    try:
+        warnings: list[str] = []
+        assert not load_trained(workdir, warnings.append).calibration.fitted
+        assert len(warnings) == 1 and warnings[0].endswith("not calibrated; --mode=eval writes it")
+    finally:
+        (tmp_path / "report.json").rename(workdir / "report.json")
+
+
+# --- the command
+
+
+@pytest.fixture
+def command(workdir: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Runs --mode=predict on the run: (exit code, output, errors)."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main(["--mode=predict", f"--workdir={workdir}", *arguments])
+        return (code, *capsys.readouterr())
+
+    return run
+
+
+def test_a_query_is_answered_in_a_table_of_80_columns(command: Callable[..., tuple[int, str, str]]) -> None:
+    code, out, err = command("--head=quay", "--relation=heavier_than", "--known=mark", "--top=8")
+    assert (code, err) == (0, "")
+    assert max(map(len, out.splitlines())) <= 80
+    assert {"rank", "tail", "score", "probability", "known"} <= set(out.split())
+    assert [line.split()[-1] for line in out.splitlines() if "kiln" in line] == ["train"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "json", "jsonl", "parquet"])
+def test_a_file_of_queries_is_answered_in_every_format(
+    command: Callable[..., tuple[int, str, str]], predictor: Predictor, tmp_path: Path, suffix: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("numcoke_jax.cli.query_files.BLOCK", 2)  # several blocks
+    queries, out = tmp_path / "q.tsv", tmp_path / f"a.{suffix}"
+    queries.write_text("quay\theavier_than\r\n\nlamp\tnear\nquay\theavier_than\n")
+    assert command(f"--queries={queries}", f"--out={out}", "--top=2")[0] == 0
+    read = {
+        "csv": functools.partial(pd.read_csv, keep_default_na=False),
+        "json": pd.read_json,
+        "jsonl": functools.partial(pd.read_json, lines=True),
+        "parquet": pd.read_parquet,
+    }[suffix]
+    parts = [
+        frame_of(predictor, head, relation, top=2)
+        for head, relation in (("quay", "heavier_than"), ("lamp", "near"), ("quay", "heavier_than"))
+    ]
+    expected = pd.concat(parts, ignore_index=True)
+    pd.testing.assert_frame_equal(read(out), expected, check_dtype=False, check_exact=False)
+    if suffix == "json":
+        assert len(json.loads(out.read_text())) == len(expected)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"a.{suffix}", "q.tsv"]
+
+
+def test_queries_may_come_through_a_pipe(
+    command: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    """What `--queries=<(grep heavier queries.tsv)` gives can be read only once."""
+    read, write = os.pipe()
+    os.write(write, b"quay\theavier_than\nlamp\tnear\n")
+    os.close(write)
+    out = tmp_path / "a.csv"
+    assert command(f"--queries=/dev/fd/{read}", f"--out={out}", "--top=2")[0] == 0
+    os.close(read)
+    assert pd.read_csv(out)["head"].tolist() == ["quay", "quay", "lamp", "lamp"]
+
+
+def test_names_in_files_are_kept_to_the_letter(tmp_path: Path) -> None:
+    from numcoke_jax.cli.query_files import answer_writer
+    from numcoke_jax.inference.predict import COLUMNS
+
+    row = ('a "quoted", name', "r\u2028", 1.0, "\u00e9", 0.5, 0.25, "")
+    frame = pd.DataFrame([row], columns=list(COLUMNS))
+    for suffix in ("csv", "json", "jsonl", "parquet"):
+        with answer_writer(tmp_path / f"x.{suffix}") as write:
+            write(frame)
+    assert json.loads((tmp_path / "x.json").read_text()) == [dict(zip(COLUMNS, row, strict=True))]
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "x.csv", keep_default_na=False), frame)
+
+
+def test_lines_of_names_end_where_those_of_a_graph_do(tmp_path: Path) -> None:
+    """LF, CRLF and CR, mixed; other separators belong to names; white space alone is blank."""
+    names, file = ("a\u2028b", "c\x85d", "e\x0cf", " g "), tmp_path / "names.txt"
+    file.write_bytes(b"\xef\xbb\xbf" + "a\u2028b\r\nc\x85d\re\x0cf\n \t \n\n g ".encode())
+    found = use._names(["h", f"@{file}"])
+    assert [name for name, _ in found] == ["h", *names]
+    assert [where.rpartition(":")[2] for _, where in found[1:]] == ["1", "2", "3", "6"]
+    file.write_bytes("".join(f"{name}\tr\r\n" for name in names).encode() + b" \t\r\n")
+    entities, relations = NameIndex("entity", names), NameIndex("relation", ("r",))
+    assert [block.tolist() for block in read_queries(file, entities, relations)] == [
+        [[i, 0] for i in range(4)]
+    ]
+
+
+def test_mistakes_are_one_line_with_code_2(
+    command: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    bad, missing, out = tmp_path / "bad.tsv", tmp_path / "absent.tsv", tmp_path / "out.csv"
+    bad.write_text("quay\theavier_than\nquai\theavier_than\n")
+    short, taken = tmp_path / "short.tsv", tmp_path / "taken.csv"
+    short.write_text("quay heavier_than\n")
+    (tmp_path / "none.txt").write_text(" \n\n")
+    taken.write_text("mine")
+    one = ["--head=quay", "--relation=near"]
+    for arguments, part in (
+        (["--head=Quay", "--relation=near"], "--head: there is no entity 'Quay'; the closest: 'quay'"),
+        (["--head=quay", "--relation=heavier"], "no relation 'heavier'; the closest: 'heavier_than'"),
+        (["--head=zzzz", "--relation=near"], "none of the 8 is similar; examples: 'kiln', 'lamp', 'mast'"),
+        (["--head=quay"], "--relation is missing"),
+        ([], "give either --head and --relation, or --queries=FILE"),
+        ([*one, "--name=x"], "--name has no meaning without --entities=FILE"),
+        ([*one, "--overwrite"], "--overwrite has no meaning without --out=FILE: nothing is written"),
+        ([*one, "--top=0"], "--top: needs an integer >= 1, got 0"),
+        ([*one, "--tpo=3"], "--tpo=3 is not a flag of --mode=predict; did you mean --top?"),
+        ([*one, "--config.seed=1"], "--config.seed has no meaning with --mode=predict"),
+        ([*one, "--known_splits=trian"], "trian is not one of train, valid, test"),
+        ([*one, "--candidates=nial"], "--candidates: there is no entity 'nial'"),
+        ([*one, f"--candidates=@{missing}"], "cannot be read (No such file"),
+        ([*one, f"--candidates=@{tmp_path / 'none.txt'}"], "none.txt: the file has no names"),
+        ([f"--queries={bad}"], "--queries needs --out=FILE"),
+        ([f"--queries={bad}", f"--out={out}"], f"{bad}:2: there is no entity 'quai'; the closest: 'quay'"),
+        ([f"--queries={short}", f"--out={out}"], "needs 2 tab-separated columns (head, relation), found 1"),
+        ([f"--queries={missing}", f"--out={out}"], "cannot be read (No such file or directory)"),
+        ([f"--queries={bad}", "--out=x.txt"], "--out=x.txt: the name must end in one of .csv, .json"),
+        ([f"--queries={bad}", f"--out={taken}"], "already exists; give another name, or --overwrite"),
+        ([*one, "--workdir=nowhere"], "nowhere: there is no such folder"),
+    ):  # fmt: skip
+        code, shown, err = command(*arguments)
+        assert (code, shown) == (2, ""), arguments
+        assert part in err and err.startswith("error: ") and err.count("\n") == 1, (arguments, err)
+    assert not out.exists() and taken.read_text() == "mine"
+
+
+def test_the_closest_names_come_first() -> None:
+    names = NameIndex("entity", ["amc gremlin", "ford pinto (1971)", "ford pinto (1974)", "FORD", "x"])
+    assert names.closest("ford pinto")[:2] == ["ford pinto (1971)", "ford pinto (1974)"]
+    assert names.closest("ford")[0] == "FORD"
+    assert names.closest("amc gremlim") == ["amc gremlin"]
+    with pytest.raises(UserError, match="^there is no entity ''"):
+        names.id("")
+    with pytest.raises(UserError, match="there is none$"):
+        NameIndex("field", []).id("a")
