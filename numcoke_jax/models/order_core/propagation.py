@@ -1,0 +1,193 @@
+"""Positions from facts, by expectation propagation (Minka 2001; with orders: Herbrich et al., TrueSkill, 2006).
+
+    P(fact "h above t" | z) = f + (1 - 2 f) Phi((z_h - z_t) / s)
+
+s is the noise of the relation's comparisons and f the share of facts that are reversed; both are learned.
+Every fact sends its head and its tail a Gaussian message (a site): the factor that turns the belief without
+the fact (the cavity) into the one with it, in mean and variance.  All sites are updated at once, halfway, and
+again until nothing moves.  Φ is log-concave, so at f = 0 no message has a negative precision; at f > 0 a fact
+that contradicts the others may have, and is taken to say nothing about widths.
+"""
+
+import dataclasses
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from numcoke_jax.models.order_core.value_prior import ValuePrior
+
+ROUNDS, SWEEPS = 12, 10  # of learning noise and prior; of messages in each round
+DAMPING = 0.5
+PRIOR_EVERY = 3  # sweeps
+MOVED = 1e-3  # in units of the prior's width: sweeps end when no position moves more
+NOISE_STEPS = np.array([-1.0, -0.5, -0.2, -0.05, 0.0, 0.05, 0.2, 0.5, 1.0])  # of log s, the best is taken
+FIRST_NOISE, FIRST_REVERSED = 0.1, 1e-3
+LEAST_REVERSED, MOST_REVERSED = 1e-6, 0.49  # a smaller share of reversed facts is none
+LEAST_PRECISION = 1e-9
+LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparisons:
+    """Facts of one scale, and the positions that values give away.
+
+    Attributes:
+      heads, tails: int64 [F]; each head stands above its tail.
+      known: bool [N], whether the position is known.
+      positions: float64 [N], read where known.
+    """
+
+    heads: np.ndarray
+    tails: np.ndarray
+    known: np.ndarray
+    positions: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Beliefs:
+    """What facts and values say about the positions.
+
+    Attributes:
+      mean, width: float64 [N]; the width (a standard deviation) is 0 where the position is known.
+      noise: s.
+      reversed_share: f.
+      log_predictive: float64 [F], of each fact given all others: log P(h above t) under the cavities.
+    """
+
+    mean: np.ndarray
+    width: np.ndarray
+    noise: float
+    reversed_share: float
+    log_predictive: np.ndarray
+
+
+@dataclasses.dataclass
+class _Sites:
+    """Messages of the facts to their heads or to their tails, as natural parameters, float64 [F] each."""
+
+    precision: np.ndarray
+    shift: np.ndarray
+
+    def move(self, precision: np.ndarray, shift: np.ndarray) -> None:
+        self.precision += DAMPING * (precision - self.precision)
+        self.shift += DAMPING * (shift - self.shift)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Cavities:
+    """Beliefs about one end of every fact without the fact, float64 [F] each; variance 0 where known."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+
+
+def propagate(
+    facts: Comparisons, prior: ValuePrior, *, least_noise: float, fixed_noise: bool = False
+) -> Beliefs:
+    """Beliefs about the positions of one scale; learns noise, share of reversed facts and the prior.
+
+    Args:
+      facts: of the scale.
+      prior: the values' part; changed in place.
+      least_noise: lower bound of s, far below the gaps between known positions.
+      fixed_noise: keep s at `least_noise` and f at 0.
+    """
+    nothing = np.zeros(len(facts.heads))
+    ends = [(facts.heads, 1.0), (facts.tails, -1.0)]
+    sites = [_Sites(nothing.copy(), nothing.copy()) for _ in ends]
+    noise, share = (least_noise, 0.0) if fixed_noise else (FIRST_NOISE, FIRST_REVERSED)
+    mean, variance = np.zeros(len(facts.known)), np.ones(len(facts.known))
+    for _ in range(ROUNDS):
+        before_round = mean
+        for sweep in range(SWEEPS):
+            precision, shift = _sums(facts, sites, len(mean))
+            if sweep % PRIOR_EVERY == 0:
+                prior_mean, prior_variance = _prior(facts, prior, precision, shift)
+            before = mean
+            total = 1.0 / prior_variance + precision
+            natural = prior_mean / prior_variance + shift
+            mean = np.where(facts.known, facts.positions, natural / total)
+            variance = np.where(facts.known, 0.0, 1.0 / total)
+            cavities = [
+                _cavities(facts, end, site, total, natural)
+                for (end, _), site in zip(ends, sites, strict=True)
+            ]
+            _update(sites, cavities, noise, share)
+            if sweep and np.abs(mean - before).max(initial=0.0) < MOVED:
+                break
+        prior.learn(facts.known)
+        gap, spread = cavities[0].mean - cavities[1].mean, cavities[0].variance + cavities[1].variance
+        if not fixed_noise:
+            noise, share, settled = _learned_noise(gap, spread, noise, share, least_noise)
+            if settled and np.abs(mean - before_round).max(initial=0.0) < 10 * MOVED:
+                break
+    log_predictive = _log_probability(gap / np.sqrt(spread + noise**2), share)
+    return Beliefs(mean, np.sqrt(variance), noise, share, log_predictive)
+
+
+def _sums(facts: Comparisons, sites: list[_Sites], count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Precision and shift that the facts give every entity, float64 [N] each."""
+    heads, tails = sites
+    return (
+        np.bincount(facts.heads, heads.precision, count) + np.bincount(facts.tails, tails.precision, count),
+        np.bincount(facts.heads, heads.shift, count) + np.bincount(facts.tails, tails.shift, count),
+    )
+
+
+def _prior(
+    facts: Comparisons, prior: ValuePrior, precision: np.ndarray, shift: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The values' message to every position, which learns from what the facts say about the others."""
+    told = np.divide(shift, precision, out=np.zeros_like(shift), where=precision > 0)
+    targets = np.where(facts.known, facts.positions, told)
+    return prior.predict(targets, np.where(facts.known, np.inf, precision))
+
+
+def _cavities(
+    facts: Comparisons, end: np.ndarray, site: _Sites, total: np.ndarray, natural: np.ndarray
+) -> _Cavities:
+    known = facts.known[end]
+    precision = np.maximum(total[end] - site.precision, LEAST_PRECISION)
+    mean = np.where(known, facts.positions[end], (natural[end] - site.shift) / precision)
+    return _Cavities(mean, np.where(known, 0.0, 1.0 / precision))
+
+
+def _log_probability(z: np.ndarray, share: float) -> np.ndarray:
+    """log(f + (1 - 2 f) Phi(z))."""
+    if not share:
+        return log_ndtr(z)
+    return np.logaddexp(np.log(share), np.log1p(-2.0 * share) + log_ndtr(z))
+
+
+def _update(sites: list[_Sites], cavities: list[_Cavities], noise: float, share: float) -> None:
+    """Match mean and variance of (cavity x fact) for both ends of every fact."""
+    heads, tails = cavities
+    variance = heads.variance + tails.variance + noise**2
+    deviation = np.sqrt(variance)
+    z = (heads.mean - tails.mean) / deviation
+    # d log P / dz, and minus its derivative: how far the mean moves and how much the variance shrinks
+    slope = np.exp(np.log1p(-2.0 * share) - 0.5 * z * z - LOG_SQRT_2PI - _log_probability(z, share))
+    shrink = np.clip(slope * (slope + z), 0.0, 1.0 - 1e-9) / variance
+    for site, cavity, sign in zip(sites, cavities, (1.0, -1.0), strict=True):
+        free = cavity.variance > 0
+        precision = np.where(free, shrink / (1.0 - cavity.variance * shrink), 0.0)
+        mean = cavity.mean + sign * cavity.variance * slope / deviation
+        inverse = np.divide(1.0, cavity.variance, out=np.zeros_like(mean), where=free)
+        site.move(precision, np.where(free, mean * (precision + inverse) - cavity.mean * inverse, 0.0))
+
+
+def _learned_noise(
+    gap: np.ndarray, spread: np.ndarray, noise: float, share: float, least: float
+) -> tuple[float, float, bool]:
+    """Better s and f for facts with these cavities, and whether both have settled."""
+    steps = np.maximum(np.exp(np.log(noise) + NOISE_STEPS), least)
+    fits = [_log_probability(gap / np.sqrt(spread + s * s), share).sum() for s in steps]
+    better = float(steps[int(np.argmax(fits))])
+    new = share
+    for _ in range(3 if share else 0):  # EM: a fact is a coin toss with probability 2 f
+        log_p = _log_probability(gap / np.sqrt(spread + better**2), new)
+        new = min(float((new / np.exp(log_p)).sum()) / (2.0 * (len(gap) + 1)), MOST_REVERSED)
+        if new < LEAST_REVERSED:
+            new = 0.0
+            break
+    return better, new, bool(abs(np.log(better / noise)) < 0.06 and abs(new - share) < 0.1 * share + 1e-9)

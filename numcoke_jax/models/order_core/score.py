@@ -1,0 +1,59 @@
+"""Logits of pairs from positions (module docstring of `order_core`), in JAX.
+
+    p = f + (1 - 2 f) Phi((m_h - m_t) / sqrt(w_h^2 + w_t^2 + s^2))       P(h above t)
+    logit = log(p g_t / (1 - p g_t))                                     g_t: membership of the tail
+
+Values that are known to be equal, and an entity and itself, are not above each other: p = 0.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+from flax import struct
+from jax.scipy.special import log_ndtr
+from jaxtyping import Array, Float, Int
+
+LARGEST_Z = 1e4  # beyond, only the order of logits would be lost to overflow
+LINEAR = 30.0  # logits up to here are exact; larger ones are compressed, in order
+NEVER = -100.0  # logit of what cannot be
+BY_POSITION = 1e-4  # of z / (1 + |z|): orders pairs that are equally likely after reversals
+
+
+@struct.dataclass
+class OrderPositions:
+    """Where every entity stands under each of S relations."""
+
+    mean: Any  # float32 [S, N]
+    width: Any  # float32 [S, N], 0: known
+    membership: Any  # float32 [S, N], in (0, 1]
+    noise: Any  # float32 [S]
+    reversed_share: Any  # float32 [S]
+
+
+def order_logits(positions: OrderPositions, heads: Int[Array, "S H"]) -> Float[Array, "S H N"]:
+    """Log odds of every entity as tail of each head."""
+
+    def of_heads(rows: Float[Array, "S N"]) -> Float[Array, "S H 1"]:
+        return jnp.take_along_axis(rows, heads, axis=1)[..., None]
+
+    def of_slots(numbers: Float[Array, " S"]) -> Float[Array, "S 1 1"]:
+        return numbers[:, None, None]
+
+    mean, width = positions.mean[:, None], positions.width[:, None]
+    gap = of_heads(positions.mean) - mean
+    variance = of_heads(positions.width) ** 2 + width**2 + of_slots(positions.noise) ** 2
+    z = jnp.clip(gap / jnp.sqrt(variance), -LARGEST_Z, LARGEST_Z)
+    share = of_slots(positions.reversed_share)
+    above, below = _log_mixture(z, share), _log_mixture(-z, share)
+    member = positions.membership[:, None]
+    odds = above + jnp.log(member) - jnp.logaddexp(below, above + jnp.log1p(-member))
+    odds = jnp.sign(odds) * (jnp.minimum(jnp.abs(odds), LINEAR) + jnp.log1p(jnp.maximum(jnp.abs(odds) - LINEAR, 0)))
+    odds = odds + BY_POSITION * z / (1.0 + jnp.abs(z))
+    level = (of_heads(positions.width) == 0) & (width == 0) & (gap == 0)
+    itself = heads[..., None] == jnp.arange(mean.shape[-1])
+    return jnp.where(level | itself, NEVER, odds)
+
+
+def _log_mixture(z: Float[Array, "S H N"], share: Float[Array, "S 1 1"]) -> Float[Array, "S H N"]:
+    """log(f + (1 - 2 f) Phi(z))."""
+    return jnp.logaddexp(jnp.log(share), jnp.log1p(-2.0 * share) + log_ndtr(z))
