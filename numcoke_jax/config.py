@@ -23,6 +23,7 @@ def default_config() -> ConfigDict:
     config.okcl = okcl_config()
     config.query = query_config()
     config.graph = graph_config()
+    config.references = references_config()
     config.train = train_config()
     config.eval = eval_config()
     config.mesh = mesh_config()
@@ -145,6 +146,14 @@ def graph_config() -> ConfigDict:
     graph.edge_dropout = 0.4  # share of the facts' messages that rgcn drops in training; 0: none
     graph.noise = 0.1  # epsilon, length of the noise on simgcl's views; 0 makes the views equal
     return graph
+
+
+def references_config() -> ConfigDict:
+    references = ConfigDict()  # models that are fitted in one step (models/references/), without gradients
+    references.draws = 256  # D, orders of all entities that posterior draws and keeps for each relation
+    references.covariates = "none"  # values in bradley_terry: "none", the "compared" field's, or "all" fields
+    references.trees = 200  # of boosted_pairs, for each relation
+    return references
 
 
 def train_config() -> ConfigDict:

@@ -12,7 +12,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.console import Console
 from numcoke_jax.errors import UserError
-from numcoke_jax.models import READS_FACTS
+from numcoke_jax.models import FITTED, READS_FACTS
 from numcoke_jax.run import Run
 
 GIB = 2**30
@@ -177,6 +177,8 @@ def size(number: int) -> str:
 
 
 def _step_bytes(run: Run) -> int:
+    if run.config.model.name in FITTED:  # its one step is on the host
+        return device_bytes(run.abstract_state)
     batch = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding), run.batch(0)
     )

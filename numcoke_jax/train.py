@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 import jax
 from ml_collections import ConfigDict
 
-from numcoke_jax.batches import Batch
 from numcoke_jax.checkpoints import Checkpoints
 from numcoke_jax.config_checks import check_config, shown_path
 from numcoke_jax.console import Console
@@ -28,6 +27,7 @@ from numcoke_jax.memory import (
     memory_remedy,
     out_of_memory_told,
 )
+from numcoke_jax.models import FITTED
 from numcoke_jax.placement import agreed, leads, wait_for_others
 from numcoke_jax.progress import ProgressReporter
 from numcoke_jax.report import (
@@ -293,7 +293,7 @@ def _run_steps(loop: Loop, first: int, end: int, bar: ProgressReporter) -> float
     shown, began = first, time.monotonic()
     shown_at = saved_at = began
     for step in range(first, end):
-        under_way.append(_step(loop, run.batch(step)))
+        under_way.append(_step(loop, step))
         if len(under_way) > STEPS_AHEAD and not math.isfinite(float(under_way.popleft())):
             loop.check_losses()
         now = time.monotonic()
@@ -320,8 +320,12 @@ def _agreed_after(step: int, flags: tuple[bool, ...]) -> tuple[bool, ...]:
     return agreed(flags)
 
 
-def _step(loop: Loop, batch: Batch) -> jax.Array:
+def _step(loop: Loop, step: int) -> jax.Array:
     """One step of the loop's state; its loss, NaN if it or the gradient is not finite."""
+    if loop.run.config.model.name in FITTED:
+        loop.state = loop.run.fitted(loop.state)
+        return loop.state.losses.bce_sum
+    batch = loop.run.batch(step)
     if not loop.run.config.train.debug_nans:
         loop.state, loss = loop.run.step(loop.state, batch)
         return loss
