@@ -8,7 +8,18 @@ when they are on.
 from collections.abc import Mapping
 
 # Sections and keys that describe a model or its loss, and not how or on what it is trained.
-SECTIONS = ("model", "numeric", "experts", "attention", "fusion", "score", "okcl", "query", "graph")
+SECTIONS = (
+    "model",
+    "numeric",
+    "experts",
+    "attention",
+    "fusion",
+    "score",
+    "okcl",
+    "query",
+    "graph",
+    "references",
+)
 NOT_A_SETTING = ("model.name",)
 EXTENSION_OF_TRAINING = "train.entity_dropout"
 # A name that ends in "." stands for all keys of the section.
@@ -77,6 +88,11 @@ MODEL_KEYS: Mapping[str, tuple[str, ...]] = {
         "okcl.weight",
         "okcl.temperature",
     ),
+    "raw": (),
+    "bounds": (),
+    "posterior": ("references.draws",),
+    "bradley_terry": ("references.covariates",),
+    "boosted_pairs": ("references.trees",),
 }
 
 

@@ -26,6 +26,15 @@ PUBLIC_SETTINGS: Mapping[str, Any] = {
     "train.patience": 10,
     "okcl.weight": 0.0,
 }
+
+# Models that are fitted in one step look at no key of training; extensions that the config may have are off.
+FITTED: Mapping[str, Any] = {
+    "score.numeric_order": False,
+    "train.entity_dropout": 0.0,
+    "train.unknown_weight": 1.0,
+    "train.epochs": 1,
+}
+
 CONCATENATED: Mapping[str, Any] = {**PUBLIC_SETTINGS, "model.attributes": "concat"}
 PRESETS: dict[str, Mapping[str, Any]] = {
     # NumCoKE as the paper has it, every extension off.  It learns slowly: the rate has to fall to the end.
@@ -75,6 +84,12 @@ PRESETS: dict[str, Mapping[str, Any]] = {
     "mtkgnn": {"model.name": "mtkgnn", **PUBLIC_SETTINGS, "okcl.weight": 1.0},
     "nrn": {"model.name": "nrn", **PUBLIC_SETTINGS},
     "simgcl": {"model.name": "simgcl", **CONCATENATED, "okcl.weight": 0.1, "okcl.temperature": 0.2},
+    # Arithmetic on the training facts: what a learned model has to beat.
+    "raw": {"model.name": "raw", **FITTED},
+    "bounds": {"model.name": "bounds", **FITTED},
+    "posterior": {"model.name": "posterior", **FITTED},
+    "bradley_terry": {"model.name": "bradley_terry", **FITTED},
+    "boosted_pairs": {"model.name": "boosted_pairs", **FITTED},
 }
 
 

@@ -37,6 +37,7 @@ def default_config() -> ConfigDict:
     config.okcl = okcl_config()
     config.query = query_config()
     config.graph = graph_config()
+    config.references = references_config()
     config.train = train_config()
     config.eval = eval_config()
     config.mesh = mesh_config()
@@ -159,6 +160,14 @@ def graph_config() -> ConfigDict:
     graph.edge_dropout = 0.4  # share of the facts' messages that rgcn drops in training; 0: none
     graph.noise = 0.1  # epsilon, length of the noise on simgcl's views; 0 makes the views equal
     return graph
+
+
+def references_config() -> ConfigDict:
+    references = ConfigDict()  # models that are fitted in one step (models/references/), without gradients
+    references.draws = 256  # D, orders of all entities that posterior draws and keeps for each relation
+    references.covariates = "none"  # values in bradley_terry: "none", the "compared" field's, or "all" fields
+    references.trees = 200  # of boosted_pairs, for each relation
+    return references
 
 
 def train_config() -> ConfigDict:
@@ -372,6 +381,9 @@ RULES: dict[str, Rule] = {
     "graph.bases": _integer(1, 4096),
     "graph.edge_dropout": _number(0.0, 1.0, high_open=True),
     "graph.noise": _number(0.0, 1e4),
+    "references.draws": _integer(1, 65_536),
+    "references.covariates": _choice("none", "compared", "all"),
+    "references.trees": _integer(1, 100_000),
     "train.epochs": _integer(0, 1_000_000),
     "train.batch_size": _integer(1, 1_048_576),
     "train.relations_per_step": _integer(0, 65_536),

@@ -21,6 +21,7 @@ from numcoke_jax.models import (
     tucker,
 )
 from numcoke_jax.models.interface import GraphSizes, KnowledgeModel
+from numcoke_jax.models.references import boosted_pairs, bounds, bradley_terry, posterior, raw
 
 MODELS: dict[str, Callable[[ConfigDict, GraphSizes], KnowledgeModel]] = {
     "numcoke": numcoke.from_config,
@@ -37,7 +38,13 @@ MODELS: dict[str, Callable[[ConfigDict, GraphSizes], KnowledgeModel]] = {
     "mtkgnn": mtkgnn.from_config,
     "nrn": nrn.from_config,
     "simgcl": simgcl.from_config,
+    "raw": raw.from_config,
+    "bounds": bounds.from_config,
+    "posterior": posterior.from_config,
+    "bradley_terry": bradley_terry.from_config,
+    "boosted_pairs": boosted_pairs.from_config,
 }
+FITTED = ("raw", "bounds", "posterior", "bradley_terry", "boosted_pairs")  # each a `FittedModel`
 READS_FACTS = ("rgcn", "kbln", "simgcl")  # models that need `Literals.facts`
 
 

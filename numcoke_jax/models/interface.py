@@ -3,14 +3,25 @@
 import dataclasses
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 from flax import struct
 from jaxtyping import Array, Float, Int
 
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
 
-# The models' names for arrays with one row per entity: tables, and biases of hyperbolic models and ConvE.
-PER_ENTITY = ("entity_embedding", "embedding", "head_bias", "tail_bias")
+# The models' names for arrays with one row per entity: tables, and biases of hyperbolic models and ConvE;
+# those of fitted models.
+PER_ENTITY = (
+    "entity_embedding",
+    "embedding",
+    "head_bias",
+    "tail_bias",
+    "entity_seen",
+    "entity_bounds",
+    "entity_draws",
+    "entity_strength",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +74,24 @@ class KnowledgeModel(Protocol):
 
     def score(self, encoded: Any, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
         """Logits of every entity as tail."""
+        ...
+
+
+@runtime_checkable
+class FittedModel(Protocol):
+    """A model whose parameters are computed from the training facts at once, instead of by gradient steps.
+
+    A run of it has one step, whose result is `fit`'s; all that comes after is as for every other model.
+    """
+
+    def fit(self, graph: NumericGraph, positions: np.ndarray, *, seed: int) -> Any:
+        """The parameters, arrays of NumPy in the shapes of `init`'s, which are cast to its dtypes.
+
+        Args:
+          graph: its training facts, and its validation facts for choices; never the test facts.
+          positions: float64 [N, M], quantiles of the values in [0, 1]; NaN where missing.
+          seed: of what is drawn.
+        """
         ...
 
 

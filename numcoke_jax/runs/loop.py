@@ -12,8 +12,8 @@ import jax
 from ml_collections import ConfigDict
 
 from numcoke_jax.config.checks import check_config
-from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.load import LoadedGraph
+from numcoke_jax.models import FITTED
 from numcoke_jax.runs.checkpoints import Checkpoints
 from numcoke_jax.runs.divergence import context, divergence, first_module, remedy
 from numcoke_jax.runs.file_names import CHECKPOINTS_FOLDER, METRICS_FILE, REPORT_FILE
@@ -278,7 +278,7 @@ def _run_steps(loop: Loop, first: int, end: int, bar: ProgressReporter) -> float
     shown, began = first, time.monotonic()
     shown_at = saved_at = began
     for step in range(first, end):
-        under_way.append(_step(loop, run.batch(step)))
+        under_way.append(_step(loop, step))
         if len(under_way) > STEPS_AHEAD and not math.isfinite(float(under_way.popleft())):
             loop.check_losses()
         now = time.monotonic()
@@ -305,8 +305,12 @@ def _agreed_after(step: int, flags: tuple[bool, ...]) -> tuple[bool, ...]:
     return agreed(flags)
 
 
-def _step(loop: Loop, batch: Batch) -> jax.Array:
+def _step(loop: Loop, step: int) -> jax.Array:
     """One step of the loop's state; its loss, NaN if it or the gradient is not finite."""
+    if loop.run.config.model.name in FITTED:
+        loop.state = loop.run.fitted(loop.state)
+        return loop.state.losses.bce_sum
+    batch = loop.run.batch(step)
     if not loop.run.config.train.debug_nans:
         loop.state, loss = loop.run.step(loop.state, batch)
         return loss

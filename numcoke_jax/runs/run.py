@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from ml_collections import ConfigDict
 
 from numcoke_jax.data.batches import Batch, TrainBatches, choose_epochs
@@ -13,7 +14,8 @@ from numcoke_jax.data.literals import Literals, LiteralScale
 from numcoke_jax.data.load import LoadedGraph, load_graph
 from numcoke_jax.data.variants import HeldOut, controlled_values, hold_out
 from numcoke_jax.evaluation.evaluator import Evaluator
-from numcoke_jax.models import READS_FACTS, GraphSizes
+from numcoke_jax.models import FITTED, READS_FACTS, GraphSizes
+from numcoke_jax.models.interface import FittedModel
 from numcoke_jax.system import random_streams
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.training.placement import check_sizes
@@ -66,6 +68,15 @@ class Run:
         """One step: the new state, and the loss or NaN (`Programs.step`); the old state is donated."""
         return self.programs.step(state, batch, self.literals)
 
+    def fitted(self, state: TrainState) -> TrainState:
+        """The state after the one step of a `FittedModel`: its fit, on the devices as `state` is."""
+        model, graph, abstract = self.programs.model, self.graph, self.abstract_state
+        assert isinstance(model, FittedModel)
+        positions = self.scale.positions.apply(graph.values, graph.observed)
+        positions = np.where(graph.observed, positions, np.nan)
+        params = self.programs.placement.padded(model.fit(graph, positions, seed=self.config.seed))
+        return state.replace(step=_put(abstract.step, 1), params=jax.tree.map(_put, abstract.params, params))
+
     def without_losses(self, state: TrainState) -> TrainState:
         """The state with its loss sums set back to zero, on the same devices."""
         # Arrays that are not committed to a device, like new ones, would have the step compiled again.
@@ -83,22 +94,16 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
             f"train.candidates={train.candidates} has no meaning with model.name={config.model.name}, which "
             "reads all training facts in every step: set train.candidates=0"
         )
-    batches = TrainBatches(
-        graph,
-        batch_size=train.batch_size,
-        relations_per_step=train.relations_per_step,
-        seed=config.seed,
-        negatives=train.negatives,
-        candidates=train.candidates,
-    )
-    if not train.unknown_weight and not len(batches.negatives.tails):
+    fitted = config.model.name in FITTED
+    batches = _one_step(config, graph) if fitted else _batches(config, graph)
+    if not fitted and not train.unknown_weight and not len(batches.negatives.tails):
         raise UserError(
             f"train.unknown_weight={train.unknown_weight:g} leaves the loss without a single false fact: "
             "there is no neg.txt and train.negatives=given; set train.unknown_weight above 0, add a neg.txt, "
             "or set train.negatives=reversed if the relations are strict orders"
         )
-    epochs = train.epochs or choose_epochs(batches.steps_per_epoch)
-    if not train.epochs:
+    epochs = 1 if fitted else train.epochs or choose_epochs(batches.steps_per_epoch)
+    if not fitted and not train.epochs:
         notice = f"train.epochs=0: {epochs} epochs, of {batches.steps_per_epoch} steps each"
         loaded = dataclasses.replace(loaded, notices=[*loaded.notices, notice])
     total_steps = epochs * batches.steps_per_epoch
@@ -123,6 +128,25 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
         total_steps=total_steps,
         held_out=held_out,
     )
+
+
+def _batches(config: ConfigDict, graph: NumericGraph) -> TrainBatches:
+    train = config.train
+    return TrainBatches(
+        graph,
+        batch_size=train.batch_size,
+        relations_per_step=train.relations_per_step,
+        seed=config.seed,
+        negatives=train.negatives,
+        candidates=train.candidates,
+    )
+
+
+def _one_step(config: ConfigDict, graph: NumericGraph) -> TrainBatches:
+    """All pairs in the one step of a fitted model: counted, but no array of them is ever built."""
+    slots = graph.num_relations
+    heads = graph.num_entities * config.mesh.data
+    return TrainBatches(graph, batch_size=slots * heads, relations_per_step=slots, seed=config.seed)
 
 
 def _without_effect(
@@ -165,6 +189,11 @@ def literals_for(config: ConfigDict, scale: LiteralScale, graph: NumericGraph) -
     if config.model.name in READS_FACTS:
         literals = dataclasses.replace(literals, facts=jnp.asarray(graph.train, jnp.int32))
     return literals
+
+
+def _put(like: Any, value: Any) -> jax.Array:
+    """An array or number of the host with the dtype and sharding of `like`."""
+    return jax.device_put(np.asarray(value, like.dtype), like.sharding)
 
 
 def _places(abstract: Any) -> Any:

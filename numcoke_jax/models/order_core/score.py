@@ -47,7 +47,9 @@ def order_logits(positions: OrderPositions, heads: Int[Array, "S H"]) -> Float[A
     above, below = _log_mixture(z, share), _log_mixture(-z, share)
     member = positions.membership[:, None]
     odds = above + jnp.log(member) - jnp.logaddexp(below, above + jnp.log1p(-member))
-    odds = jnp.sign(odds) * (jnp.minimum(jnp.abs(odds), LINEAR) + jnp.log1p(jnp.maximum(jnp.abs(odds) - LINEAR, 0)))
+    odds = jnp.sign(odds) * (
+        jnp.minimum(jnp.abs(odds), LINEAR) + jnp.log1p(jnp.maximum(jnp.abs(odds) - LINEAR, 0))
+    )
     odds = odds + BY_POSITION * z / (1.0 + jnp.abs(z))
     level = (of_heads(positions.width) == 0) & (width == 0) & (gap == 0)
     itself = heads[..., None] == jnp.arange(mean.shape[-1])

@@ -55,9 +55,7 @@ def _conditional(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         spread = np.zeros((fields, fields))  # what the expectations leave out of the second moments
         for pattern, rows in zip(patterns, rows_of, strict=True):
             known, unknown = np.flatnonzero(pattern), np.flatnonzero(~pattern)
-            slopes = np.linalg.solve(
-                correlations[np.ix_(known, known)], correlations[np.ix_(known, unknown)]
-            )
+            slopes = np.linalg.solve(correlations[np.ix_(known, known)], correlations[np.ix_(known, unknown)])
             filled[np.ix_(rows, unknown)] = scores[np.ix_(rows, known)] @ slopes
             left = correlations[np.ix_(unknown, unknown)] - correlations[np.ix_(unknown, known)] @ slopes
             variances[np.ix_(rows, unknown)] = np.diag(left)

@@ -1,0 +1,175 @@
+"""Reference: one strength for each entity under each relation; the stronger is the head.
+
+Source: Bradley and Terry, "Rank Analysis of Incomplete Block Designs: I. The Method of Paired Comparisons",
+Biometrika 39(3/4), 1952; the ridge makes strengths finite where one side of a pair always wins.
+
+    P(i above j under r) = sigmoid(theta_ri - theta_rj)       theta_ri = s_ri + sum_m b_rm v_im
+    minimised: - sum of log P(h above t) over training facts + (sum of k_ri s_ri^2 + k |b|^2) / 2
+    score = theta_rh - theta_rt
+
+v are quantiles scaled to mean 0 and variance 1, 0 where missing; `references.covariates` says which fields
+have a slope b.  The ridge k_ri is k, or f k if i has a value in the field that r compares: where values say
+it all, a large f leaves s to missing ones.  Of some pairs (k, f) the one is taken that gives the validation
+facts the highest likelihood.
+
+An entity of the graph in no training fact of a relation is unknown there; a new one has the mean strength.
+"""
+
+import dataclasses
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import scipy.optimize
+from flax import struct
+from jaxtyping import Array, Float, Int
+from ml_collections import ConfigDict
+
+from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
+from numcoke_jax.data.literals import Literals
+from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.models.references.compared import (
+    Reference,
+    compared_fields,
+    places_of,
+    seen_entities,
+    unknown_last,
+)
+
+COVARIATES = ("none", "compared", "all")
+RIDGES = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01)  # k, strong ones first: each fit starts from the one before
+FACTORS = (1.0, 100.0)  # f
+WITHOUT_VALIDATION = (0.1, 1.0)
+UNIT_DEVIATION = np.sqrt(12.0)  # of a uniform distribution from 0 to 1
+
+
+@struct.dataclass
+class Strengths:
+    """All entities under S relations."""
+
+    strength: Any  # float32 [S, N]
+    known: Any  # bool [S, N]
+
+
+class BradleyTerry(Reference):
+    """Ranks by the difference of two strengths.
+
+    Attributes:
+      covariates: one of `COVARIATES`.
+    """
+
+    covariates: str = "none"
+
+    def setup(self) -> None:
+        super().setup()
+        self.entity_strength = self.zeros("entity_strength", self.sizes.entities, self.sizes.relations)
+        self.slope = self.zeros("slope", self.sizes.relations, self.sizes.fields)
+
+    def fit(self, graph: NumericGraph, positions: np.ndarray, *, seed: int) -> Any:
+        """See `FittedModel`."""
+        del seed
+        weight = compared_fields(graph, positions)
+        used = {"none": np.zeros_like(weight), "compared": weight, "all": np.ones_like(weight)}
+        values = np.nan_to_num(UNIT_DEVIATION * (positions - 0.5))
+        problem = Comparisons(graph.train, values, used[self.covariates] != 0)
+        valued = ~np.isnan(places_of(positions, weight)) & (self.covariates != "none")
+        strength, slope = problem.parts(_likeliest(problem, valued.T.ravel(), graph.valid))
+        return {
+            "field_weight": weight,
+            "entity_seen": seen_entities(graph),
+            "entity_strength": strength.T,
+            "slope": slope,
+        }
+
+    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> Strengths:
+        """The strengths of all entities."""
+        values = jnp.where(literals.observed, (literals.positions - 0.5) * UNIT_DEVIATION, 0.0)
+        joined = jnp.sum(self.slope[relations][:, None] * values, axis=2)
+        return Strengths(self.entity_strength.T[relations] + joined, self.known(relations))
+
+    def score(self, encoded: Strengths, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
+        """Differences of strengths, which are logits."""
+        of_heads = encoded.strength[np.arange(heads.shape[0])[:, None], heads]
+        return unknown_last(of_heads[:, :, None] - encoded.strength[:, None], encoded.known)
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparisons:
+    """The objective on some facts; a solution is a float64 vector of all strengths, then all slopes.
+
+    Attributes:
+      facts: int32 [n, 3].
+      values: float64 [N, M].
+      used: bool [R, M], which slopes may differ from 0.
+    """
+
+    facts: np.ndarray
+    values: np.ndarray
+    used: np.ndarray
+
+    @property
+    def size(self) -> int:
+        """Length of a solution."""
+        return len(self.used) * (len(self.values) + self.used.shape[1])
+
+    def of(self, facts: np.ndarray) -> "Comparisons":
+        """The same on other facts."""
+        return dataclasses.replace(self, facts=facts)
+
+    def parts(self, solution: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Strengths [R, N] without what the values add, and slopes [R, M]."""
+        relations, entities = len(self.used), len(self.values)
+        strength, slope = np.split(solution, [relations * entities])
+        return strength.reshape(relations, entities), slope.reshape(self.used.shape) * self.used
+
+    def margins(self, solution: np.ndarray) -> np.ndarray:
+        """Float64 [n], theta_rh - theta_rt of each fact."""
+        strength, slope = self.parts(solution)
+        theta = strength + slope @ self.values.T
+        relation = self.facts[:, RELATION]
+        return theta[relation, self.facts[:, HEAD]] - theta[relation, self.facts[:, TAIL]]
+
+    def loss(self, solution: np.ndarray) -> float:
+        """Minus the logarithm of the likelihood."""
+        return float(np.logaddexp(0.0, -self.margins(solution)).sum())
+
+    def objective(self, solution: np.ndarray, ridge: np.ndarray) -> tuple[float, np.ndarray]:
+        """What is minimised, and its gradient; the ridge is one number for each of the solution's."""
+        margins = self.margins(solution)
+        wrong = np.exp(-np.logaddexp(0.0, margins))  # 1 - P(h above t)
+        shape = len(self.used), len(self.values)
+        nodes = self.facts[:, RELATION].astype(np.int64) * shape[1]
+        size = shape[0] * shape[1]
+        toward = np.bincount(nodes + self.facts[:, TAIL], wrong, minlength=size)
+        toward -= np.bincount(nodes + self.facts[:, HEAD], wrong, minlength=size)
+        slopes = (toward.reshape(shape) @ self.values) * self.used
+        loss = np.logaddexp(0.0, -margins).sum() + (ridge * solution) @ solution / 2
+        return float(loss), np.concatenate([toward, slopes.ravel()]) + ridge * solution
+
+    def minimum(self, ridge: np.ndarray, *, start: np.ndarray) -> np.ndarray:
+        """The solution for ridges above 0, which is unique."""
+        options = {"maxiter": 2000, "maxfun": 4000, "ftol": 0.0, "gtol": 1e-5}
+        found = scipy.optimize.minimize(
+            self.objective, start, args=(ridge,), jac=True, method="L-BFGS-B", options=options
+        )
+        return found.x
+
+
+def _likeliest(problem: Comparisons, valued: np.ndarray, valid: np.ndarray) -> np.ndarray:
+    """The solution of the ridges that suit the validation facts, int32 [n, 3], best.
+
+    `valued`, bool [R * N], has the strengths of entities whose compared value is observed.
+    """
+    pairs = [(ridge, factor) for factor in FACTORS if factor == 1.0 or valued.any() for ridge in RIDGES]
+    solutions, solution = [], np.zeros(problem.size)
+    for ridge, factor in pairs if len(valid) else [WITHOUT_VALIDATION]:
+        ridges = np.full(problem.size, ridge)
+        ridges[: len(valued)][valued] *= factor
+        solution = problem.minimum(ridges, start=solution)
+        solutions.append(solution)
+    return min(solutions, key=problem.of(valid).loss)
+
+
+def from_config(config: ConfigDict, sizes: GraphSizes) -> BradleyTerry:
+    """The model of `references.covariates`; no other key has an effect."""
+    return BradleyTerry(sizes, covariates=config.references.covariates)
