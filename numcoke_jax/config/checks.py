@@ -17,6 +17,7 @@ from numcoke_jax.system.errors import CLOSE_ENOUGH, UserError, did_you_mean, pri
 
 EXTENSIONS_OF_NUMCOKE: Mapping[str, Any] = {  # the value that switches each off
     "score.numeric_order": False,
+    "score.order_core": False,
     "train.entity_dropout": 0.0,
     "numeric.encoding": "linear",
     "model.products": "float32",

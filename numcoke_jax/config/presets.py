@@ -15,6 +15,7 @@ from numcoke_jax.system.errors import UserError
 # What public code of the ported models sets: dropout 0.7, L1, margin 9, Adam 1e-3, no extension.
 PUBLIC_SETTINGS: Mapping[str, Any] = {
     "score.numeric_order": False,
+    "score.order_core": False,
     "score.norm": 1,
     "score.margin": 9.0,
     "score.dropout": 0.7,
@@ -30,6 +31,7 @@ PUBLIC_SETTINGS: Mapping[str, Any] = {
 # Models that are fitted in one step look at no key of training; extensions that the config may have are off.
 FITTED: Mapping[str, Any] = {
     "score.numeric_order": False,
+    "score.order_core": False,
     "train.entity_dropout": 0.0,
     "train.unknown_weight": 1.0,
     "train.epochs": 1,
@@ -41,6 +43,7 @@ PRESETS: dict[str, Mapping[str, Any]] = {
     "paper": {
         "model.name": "numcoke",
         "score.numeric_order": False,
+        "score.order_core": False,
         "numeric.encoding": "linear",
         "train.entity_dropout": 0.0,
         "train.unknown_weight": 1.0,
@@ -54,7 +57,8 @@ PRESETS: dict[str, Mapping[str, Any]] = {
     # that their numbers have to suffice, and an unseen fact counts as only a little false (see RESULTS.md).
     "numeric": {
         "model.name": "numcoke",
-        "score.numeric_order": True,
+        "score.numeric_order": False,
+        "score.order_core": True,
         "train.entity_dropout": 0.2,
         "train.unknown_weight": 0.1,
         "okcl.weight": 0.0,

@@ -127,6 +127,7 @@ def score_config() -> ConfigDict:
     score.order_weight = 0.1  # Delta, weight of the order term
     score.dropout = 0.7  # dropped share of the translation's head and tail vectors in training; 0: none
     score.numeric_order = False  # extension: compare the values themselves (models/numeric_order.py)
+    score.order_core = False  # extension: infer the order of relations that compare (models/order_core)
     return score
 
 
@@ -364,6 +365,7 @@ RULES: dict[str, Rule] = {
     "score.order_weight": _number(0.0, 1e4),
     "score.dropout": _number(0.0, 1.0, high_open=True),
     "score.numeric_order": _BOOL,
+    "score.order_core": _BOOL,
     "okcl.weight": _number(0.0, 1e4),
     "okcl.k": _integer(1, 100_000),
     "okcl.temperature": _number(1e-4, 1e4),

@@ -21,16 +21,20 @@ PER_ENTITY = (
     "entity_bounds",
     "entity_draws",
     "entity_strength",
+    "entity_position",
+    "entity_width",
+    "entity_membership",
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class GraphSizes:
-    """N, R and M of a graph."""
+    """N, R and M of a graph, and the ids of the C relations that an order core decides, if there is one."""
 
     entities: int
     relations: int
     fields: int
+    ordered: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, graph: NumericGraph) -> "GraphSizes":
@@ -79,13 +83,14 @@ class KnowledgeModel(Protocol):
 
 @runtime_checkable
 class FittedModel(Protocol):
-    """A model whose parameters are computed from the training facts at once, instead of by gradient steps.
+    """A model some or all of whose parameters are computed from the training facts at once.
 
-    A run of it has one step, whose result is `fit`'s; all that comes after is as for every other model.
+    They are part of the state before the first step.  If nothing is left to train, a run has one step, which
+    changes nothing; all that comes after is as for every other model.
     """
 
     def fit(self, graph: NumericGraph, positions: np.ndarray, *, seed: int) -> Any:
-        """The parameters, arrays of NumPy in the shapes of `init`'s, which are cast to its dtypes.
+        """These parameters: a tree of NumPy arrays in the shapes of `init`'s, which are cast to its dtypes.
 
         Args:
           graph: its training facts, and its validation facts for choices; never the test facts.

@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
+from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.attention import PerceptualAttention
 from numcoke_jax.models.experts import MixtureOfExperts
@@ -21,6 +23,8 @@ from numcoke_jax.models.interface import GraphSizes
 from numcoke_jax.models.numeric_embedding import NumericValueEmbedding
 from numcoke_jax.models.numeric_order import NumericOrder, order_logits
 from numcoke_jax.models.ops.tiles import cut, join, tile_count
+from numcoke_jax.models.order_core import core
+from numcoke_jax.models.order_core import score as core_score
 from numcoke_jax.models.score import EncodedEntities, TranslationOrderScore
 
 # Rows (slot, entity) encoded at once.  Measured on 2 cores at S 4, N 64,000, d 200: 0.6 of the time of a
@@ -54,6 +58,8 @@ class NumCoKE(nn.Module):
       dim: d.
       numeric, experts, attention, fusion, score_term: the parts; see their files.
       numeric_order: the extension that compares values directly, or None.
+      order_core: the extension that decides all relations that compare (`sizes.ordered`), or None if there is
+        none; if it decides all relations, there is no encoder.
       entity_dropout: share of entities whose embedding is replaced, for a training step, by one learned
         "unknown" vector, so that the rest of the model has to work from the attributes (an extension).
       unseen: number of entities, the last ones, that were not part of training: the unknown vector, if one
@@ -68,10 +74,13 @@ class NumCoKE(nn.Module):
     fusion: KnowledgeFusion
     score_term: TranslationOrderScore
     numeric_order: NumericOrder | None = None
+    order_core: core.OrderCore | None = None
     entity_dropout: float = 0.0
     unseen: int = 0
 
     def setup(self) -> None:
+        if not self.encodes:
+            return
         vectors = nn.initializers.xavier_normal()
         self.entity_embedding = self.param("entity_embedding", vectors, (self.sizes.entities, self.dim))
         if self.entity_dropout:
@@ -87,6 +96,13 @@ class NumCoKE(nn.Module):
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> EncodedEntities:
         """e_att of every entity under each relation, and what else scoring needs."""
+        order = decides = None
+        if self.order_core is not None:
+            order, decides = self.order_core(relations), self.order_core.decides(relations)
+            if train:
+                self.order_core.keep()
+        if not self.encodes:
+            return EncodedEntities(None, None, None, order=order)
         features, slots = self._features(train=train), len(relations)
         noise = self.experts.draw_noise(slots, len(features), train=train)
         # A graph without literals has no attributes to attend to or to fuse.
@@ -107,6 +123,8 @@ class NumCoKE(nn.Module):
                 if self.numeric_order is None
                 else self.numeric_order(self.entity_embedding, literals, relations)
             ),
+            order=order,
+            decided=decides,
         )
 
     def _encode_rows(
@@ -147,10 +165,26 @@ class NumCoKE(nn.Module):
         self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
         """Logits [S, H, N]; rank these, never their sigmoid."""
+        if encoded.order is not None and not self.encodes:
+            return core_score.order_logits(encoded.order, heads)
         logits = self.score_term(encoded, heads, train=train)
-        if encoded.positions is None:
+        if encoded.positions is not None:
+            logits = logits + order_logits(encoded.positions, heads)
+        if encoded.order is None or train:  # no query of training is about a relation that the core decides
             return logits
-        return logits + order_logits(encoded.positions, heads)
+        decided = encoded.decided[:, None, None]
+        return jnp.where(decided, core_score.order_logits(encoded.order, heads), logits)
+
+    @property
+    def encodes(self) -> bool:
+        """Whether there is a relation that the order core does not decide."""
+        return len(self.sizes.ordered) < self.sizes.relations
+
+    def fit(self, graph: NumericGraph, positions: np.ndarray, *, seed: int) -> dict[str, Any]:
+        """The parameters of the order core, if there is one (see `FittedModel`)."""
+        del seed  # nothing is drawn
+        ordered = self.sizes.ordered
+        return {"order_core": core.fit(graph, positions, ordered)} if self.order_core is not None else {}
 
     def _features(self, *, train: bool) -> Float[Array, "N d"]:
         """e~, with the entities of this step's dropout replaced by the unknown one."""
@@ -168,6 +202,7 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> NumCoKE:
     """The model that `config` describes for a graph of the given sizes."""
     score, rounding = dict(config.score), {"products": config.model.products}
     compare_values = score.pop("numeric_order") and sizes.fields > 0
+    del score["order_core"]  # decided with the graph: `sizes.ordered`
     return NumCoKE(
         sizes=sizes,
         dim=config.model.dim,
@@ -181,5 +216,6 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> NumCoKE:
             num_relations=sizes.relations, dim=config.model.dim, **score, **rounding
         ),
         numeric_order=NumericOrder(num_relations=sizes.relations) if compare_values else None,
+        order_core=core.OrderCore(sizes) if sizes.ordered else None,
         entity_dropout=config.train.entity_dropout,
     )

@@ -16,6 +16,7 @@ from jaxtyping import Array, Float, Int
 
 from numcoke_jax.models.numeric_order import RelationPositions
 from numcoke_jax.models.ops import pairwise, products
+from numcoke_jax.models.order_core.score import OrderPositions
 
 ORDERS = ("reward", "penalty", "none")
 
@@ -28,6 +29,8 @@ class EncodedEntities:
     relations: Any  # float32 [S, d], r
     projected: Any  # float32 [S, N, d], W_r e_att; None without an order term
     positions: RelationPositions | None = None  # None without a numeric order term
+    order: OrderPositions | None = None  # None without an order core; with it alone, the others are None
+    decided: Any = None  # bool [S], relations that the order core decides
 
 
 def rows_of_heads(table: Float[Array, "S N d"], heads: Int[Array, "S H"]) -> Float[Array, "S H d"]:

@@ -13,7 +13,6 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.config.checks import check_config
 from numcoke_jax.data.load import LoadedGraph
-from numcoke_jax.models import FITTED
 from numcoke_jax.runs.checkpoints import Checkpoints
 from numcoke_jax.runs.divergence import context, divergence, first_module, remedy
 from numcoke_jax.runs.file_names import CHECKPOINTS_FOLDER, METRICS_FILE, REPORT_FILE
@@ -307,8 +306,8 @@ def _agreed_after(step: int, flags: tuple[bool, ...]) -> tuple[bool, ...]:
 
 def _step(loop: Loop, step: int) -> jax.Array:
     """One step of the loop's state; its loss, NaN if it or the gradient is not finite."""
-    if loop.run.config.model.name in FITTED:
-        loop.state = loop.run.fitted(loop.state)
+    if loop.run.nothing_to_train:
+        loop.state = loop.run.fitted_step(loop.state)
         return loop.state.losses.bce_sum
     batch = loop.run.batch(step)
     if not loop.run.config.train.debug_nans:

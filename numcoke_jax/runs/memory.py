@@ -9,7 +9,7 @@ from typing import Any
 import jax
 from ml_collections import ConfigDict
 
-from numcoke_jax.models import FITTED, READS_FACTS
+from numcoke_jax.models import READS_FACTS
 from numcoke_jax.runs.run import Run
 from numcoke_jax.system.console import Console
 from numcoke_jax.system.errors import UserError
@@ -129,7 +129,7 @@ def device_bytes(tree: Any) -> int:
 
 
 def _step_bytes(run: Run) -> int:
-    if run.config.model.name in FITTED:  # its one step is on the host
+    if run.nothing_to_train:  # its one step is on the host
         return device_bytes(run.abstract_state)
     batch = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding), run.batch(0)

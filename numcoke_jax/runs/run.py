@@ -6,16 +6,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import traverse_util
 from ml_collections import ConfigDict
 
 from numcoke_jax.data.batches import Batch, TrainBatches, choose_epochs
-from numcoke_jax.data.graph import NumericGraph
+from numcoke_jax.data.graph import RELATION, NumericGraph
 from numcoke_jax.data.literals import Literals, LiteralScale
 from numcoke_jax.data.load import LoadedGraph, load_graph
 from numcoke_jax.data.variants import HeldOut, controlled_values, hold_out
 from numcoke_jax.evaluation.evaluator import Evaluator
 from numcoke_jax.models import FITTED, READS_FACTS, GraphSizes
-from numcoke_jax.models.interface import FittedModel
+from numcoke_jax.models.interface import FittedModel, KnowledgeModel
+from numcoke_jax.models.order_core.comparative import comparative_relations
 from numcoke_jax.system import random_streams
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.training.placement import check_sizes
@@ -37,6 +39,7 @@ class Run:
       abstract_state: shapes, dtypes and places of the state, without its values.
       evaluate: (params, split) -> metrics.
       total_steps: steps of all epochs.
+      nothing_to_train: whether all is fitted before the first step, which is then the only one.
       held_out: the entities that `eval.inductive` keeps out of the graph.
     """
 
@@ -49,6 +52,7 @@ class Run:
     abstract_state: TrainState
     evaluate: Evaluator
     total_steps: int
+    nothing_to_train: bool = False
     held_out: HeldOut | None = None
 
     @property
@@ -57,8 +61,13 @@ class Run:
         return self.loaded.graph
 
     def fresh_state(self) -> TrainState:
-        """The state before the first step, from `config.seed`."""
-        return self.programs.create_state(self.literals, key=random_streams.base_key(self.config.seed))
+        """The state before the first step, from `config.seed`; what the model fits is fitted."""
+        state = self.programs.create_state(self.literals, key=random_streams.base_key(self.config.seed))
+        found = fitted(self.programs.model, self.graph, self.scale, seed=self.config.seed)
+        flat = traverse_util.flatten_dict(state.params)
+        for path, array in traverse_util.flatten_dict(self.programs.placement.padded(found)).items():
+            flat[path] = _put(flat[path], array)
+        return state.replace(params=traverse_util.unflatten_dict(flat))
 
     def batch(self, step: int) -> Batch:
         """The batch of a step, on the devices."""
@@ -68,14 +77,9 @@ class Run:
         """One step: the new state, and the loss or NaN (`Programs.step`); the old state is donated."""
         return self.programs.step(state, batch, self.literals)
 
-    def fitted(self, state: TrainState) -> TrainState:
-        """The state after the one step of a `FittedModel`: its fit, on the devices as `state` is."""
-        model, graph, abstract = self.programs.model, self.graph, self.abstract_state
-        assert isinstance(model, FittedModel)
-        positions = self.scale.positions.apply(graph.values, graph.observed)
-        positions = np.where(graph.observed, positions, np.nan)
-        params = self.programs.placement.padded(model.fit(graph, positions, seed=self.config.seed))
-        return state.replace(step=_put(abstract.step, 1), params=jax.tree.map(_put, abstract.params, params))
+    def fitted_step(self, state: TrainState) -> TrainState:
+        """The one step of a run that has nothing to train by gradients."""
+        return state.replace(step=_put(self.abstract_state.step, 1))
 
     def without_losses(self, state: TrainState) -> TrainState:
         """The state with its loss sums set back to zero, on the same devices."""
@@ -94,24 +98,25 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
             f"train.candidates={train.candidates} has no meaning with model.name={config.model.name}, which "
             "reads all training facts in every step: set train.candidates=0"
         )
-    fitted = config.model.name in FITTED
-    batches = _one_step(config, graph) if fitted else _batches(config, graph)
-    if not fitted and not train.unknown_weight and not len(batches.negatives.tails):
+    ordered = comparative_relations(graph.train, graph.num_relations) if config.score.order_core else ()
+    left = _undecided(graph, ordered)
+    nothing_to_train = config.model.name in FITTED or not len(left.train)
+    batches = _one_step(config, graph) if nothing_to_train else _batches(config, left)
+    if not nothing_to_train and not train.unknown_weight and not len(batches.negatives.tails):
         raise UserError(
             f"train.unknown_weight={train.unknown_weight:g} leaves the loss without a single false fact: "
             "there is no neg.txt and train.negatives=given; set train.unknown_weight above 0, add a neg.txt, "
             "or set train.negatives=reversed if the relations are strict orders"
         )
-    epochs = 1 if fitted else train.epochs or choose_epochs(batches.steps_per_epoch)
-    if not fitted and not train.epochs:
+    epochs = 1 if nothing_to_train else train.epochs or choose_epochs(batches.steps_per_epoch)
+    if not nothing_to_train and not train.epochs:
         notice = f"train.epochs=0: {epochs} epochs, of {batches.steps_per_epoch} steps each"
         loaded = dataclasses.replace(loaded, notices=[*loaded.notices, notice])
     total_steps = epochs * batches.steps_per_epoch
     if idle := _without_effect(config, graph, batches, total_steps):
         loaded = dataclasses.replace(loaded, notices=[*loaded.notices, *idle])
-    programs = programs_for(
-        config, GraphSizes.of(graph), total_steps, entities_per_step=batches.entities_per_step
-    )
+    sizes = dataclasses.replace(GraphSizes.of(graph), ordered=ordered)
+    programs = programs_for(config, sizes, total_steps, entities_per_step=batches.entities_per_step)
     check_sizes(programs.placement, heads=batches.heads_per_relation)
     literals = programs.placement.literals(literals_for(config, scale, graph))
     return Run(
@@ -126,6 +131,7 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
             programs.model, literals, graph, chunk=config.eval.chunk, selection=config.eval.selection
         ),
         total_steps=total_steps,
+        nothing_to_train=nothing_to_train,
         held_out=held_out,
     )
 
@@ -140,6 +146,16 @@ def _batches(config: ConfigDict, graph: NumericGraph) -> TrainBatches:
         negatives=train.negatives,
         candidates=train.candidates,
     )
+
+
+def _undecided(graph: NumericGraph, ordered: tuple[int, ...]) -> NumericGraph:
+    """The graph without the training facts, negatives included, of relations that the order core decides."""
+    if not ordered:
+        return graph
+    train, negatives = (
+        facts[~np.isin(facts[:, RELATION], ordered)] for facts in (graph.train, graph.negatives)
+    )
+    return dataclasses.replace(graph, train=train, negatives=negatives)
 
 
 def _one_step(config: ConfigDict, graph: NumericGraph) -> TrainBatches:
@@ -194,6 +210,14 @@ def literals_for(config: ConfigDict, scale: LiteralScale, graph: NumericGraph) -
 def _put(like: Any, value: Any) -> jax.Array:
     """An array or number of the host with the dtype and sharding of `like`."""
     return jax.device_put(np.asarray(value, like.dtype), like.sharding)
+
+
+def fitted(model: KnowledgeModel, graph: NumericGraph, scale: LiteralScale, *, seed: int) -> Any:
+    """The parameters that a model computes from a graph at once (`FittedModel.fit`); {} if there are none."""
+    if not isinstance(model, FittedModel):
+        return {}
+    quantiles = scale.positions.apply(graph.values, graph.observed)
+    return model.fit(graph, np.where(graph.observed, quantiles, np.nan), seed=seed)
 
 
 def _places(abstract: Any) -> Any:

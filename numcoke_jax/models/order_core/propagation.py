@@ -1,4 +1,4 @@
-"""Positions from facts, by expectation propagation (Minka 2001; with orders: Herbrich et al., TrueSkill, 2006).
+"""Positions from facts, by expectation propagation (Minka 2001; of orders: TrueSkill, Herbrich et al. 2006).
 
     P(fact "h above t" | z) = f + (1 - 2 f) Phi((z_h - z_t) / s)
 
