@@ -68,10 +68,11 @@ test: $(INSTALLED)  ## the fast tests
 test-slow: $(INSTALLED)  ## the tests that `make test` leaves out
 	$(PY) -m pytest -q -n 2 -m slow $(ARGS)
 
-lint: $(INSTALLED)  ## ruff and mypy
+lint: $(INSTALLED)  ## ruff, mypy and the directions of imports
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy $(CHECKED)
+	$(VENV)/bin/lint-imports
 
 format: $(INSTALLED)  ## let ruff fix layout and import order
 	$(PY) -m ruff check --fix-only --quiet .
@@ -82,5 +83,5 @@ docs: $(INSTALLED)  ## the pages of docs/ with the API, into site/
 	$(PY) -m mkdocs build --strict
 
 clean:  ## remove .venv and caches; runs/ stays
-	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis
 	find numcoke_jax configs experiments tests -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
