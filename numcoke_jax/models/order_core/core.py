@@ -10,6 +10,7 @@ from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.models.batch_norm import STATISTICS
 from numcoke_jax.models.interface import GraphSizes
 from numcoke_jax.models.order_core.fit import fit_orders
+from numcoke_jax.models.order_core.reach import BINS
 from numcoke_jax.models.order_core.score import OrderPositions
 from numcoke_jax.models.order_core.value_scores import value_scores
 
@@ -32,6 +33,7 @@ class OrderCore(nn.Module):
         entities, columns = self.sizes.entities, len(self.sizes.ordered)
         shapes: dict[str, tuple[int, ...]] = dict.fromkeys(PER_ENTITY, (entities, columns))
         shapes |= {"noise": (columns,), "reversed_share": (columns,)}
+        shapes["reach"] = (columns, BINS)
         shapes["field_weight"] = (self.sizes.relations, self.sizes.fields)
         self.arrays = {
             name: self.param(name, nn.initializers.ones_init(), shape) for name, shape in shapes.items()
@@ -52,6 +54,7 @@ class OrderCore(nn.Module):
             membership=membership,
             noise=arrays["noise"][columns],
             reversed_share=arrays["reversed_share"][columns],
+            reach=arrays["reach"][columns],
         )
 
     def keep(self) -> None:
@@ -87,5 +90,6 @@ def fit(
         "entity_membership": orders.membership,
         "noise": orders.noise,
         "reversed_share": orders.reversed_share,
+        "reach": orders.reach,
         "field_weight": weights,
     }

@@ -18,6 +18,7 @@ import numpy as np
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL
 from numcoke_jax.models.order_core.membership import memberships
 from numcoke_jax.models.order_core.propagation import Beliefs, Comparisons, propagate
+from numcoke_jax.models.order_core.reach import reach
 from numcoke_jax.models.order_core.value_prior import ValuePrior
 from numcoke_jax.models.order_core.value_scores import ValueScores
 
@@ -56,6 +57,7 @@ class OrderFit:
       mean, width: float64 [N, C].
       membership: float64 [N, C], the probability that an entity takes part in the relation's facts.
       noise, reversed_share: float64 [C].
+      reach: float64 [C, bins], see `reach.py`.
       weights: float64 [C, M].
     """
 
@@ -64,6 +66,7 @@ class OrderFit:
     membership: np.ndarray
     noise: np.ndarray
     reversed_share: np.ndarray
+    reach: np.ndarray
     weights: np.ndarray
 
 
@@ -83,6 +86,12 @@ def fit_orders(train: np.ndarray, relations: Sequence[int], scores: ValueScores)
         membership=memberships(facts, len(scores.scores)),
         noise=np.array([belief.noise for belief in beliefs]),
         reversed_share=np.array([belief.reversed_share for belief in beliefs]),
+        reach=np.stack(
+            [
+                reach(belief.mean, part[:, HEAD], part[:, TAIL])
+                for belief, part in zip(beliefs, facts, strict=True)
+            ]
+        ),
         weights=np.stack([order.weights for order in orders]),
     )
 

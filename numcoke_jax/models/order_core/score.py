@@ -1,13 +1,14 @@
 """Logits of pairs from positions (module docstring of `order_core`), in JAX.
 
     p = f + (1 - 2 f) Phi((m_h - m_t) / sqrt(w_h^2 + w_t^2 + s^2))       P(h above t)
-    logit = log(p g_t / (1 - p g_t))                                     g_t: membership of the tail
+    logit = log(p q / (1 - p q))           q = g_t k(h, t): membership of the tail, reach of the relation
 
 Values that are known to be equal, and an entity and itself, are not above each other: p = 0.
 """
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from flax import struct
 from jax.scipy.special import log_ndtr
@@ -28,6 +29,7 @@ class OrderPositions:
     membership: Any  # float32 [S, N], in (0, 1]
     noise: Any  # float32 [S]
     reversed_share: Any  # float32 [S]
+    reach: Any  # float32 [S, bins], in (0, 1] (`reach.py`)
 
 
 def order_logits(positions: OrderPositions, heads: Int[Array, "S H"]) -> Float[Array, "S H N"]:
@@ -45,8 +47,8 @@ def order_logits(positions: OrderPositions, heads: Int[Array, "S H"]) -> Float[A
     z = jnp.clip(gap / jnp.sqrt(variance), -LARGEST_Z, LARGEST_Z)
     share = of_slots(positions.reversed_share)
     above, below = _log_mixture(z, share), _log_mixture(-z, share)
-    member = positions.membership[:, None]
-    odds = above + jnp.log(member) - jnp.logaddexp(below, above + jnp.log1p(-member))
+    fact = positions.membership[:, None] * _reached(positions, heads)
+    odds = above + jnp.log(fact) - jnp.logaddexp(below, above + jnp.log1p(-fact))
     odds = jnp.sign(odds) * (
         jnp.minimum(jnp.abs(odds), LINEAR) + jnp.log1p(jnp.maximum(jnp.abs(odds) - LINEAR, 0))
     )
@@ -54,6 +56,18 @@ def order_logits(positions: OrderPositions, heads: Int[Array, "S H"]) -> Float[A
     level = (of_heads(positions.width) == 0) & (width == 0) & (gap == 0)
     itself = heads[..., None] == jnp.arange(mean.shape[-1])
     return jnp.where(level | itself, NEVER, odds)
+
+
+def _reached(positions: OrderPositions, heads: Int[Array, "S H"]) -> Float[Array, "S H N"]:
+    """The relation's reach, by the number of entities between head and tail."""
+
+    def of_slot(mean: Array, share: Array, heads: Array) -> Array:
+        ordered = jnp.sort(mean)
+        place = (jnp.searchsorted(ordered, mean, "left") + jnp.searchsorted(ordered, mean, "right")) / 2.0
+        distance = jnp.abs(place[heads][:, None] - place)
+        return share[jnp.minimum(jnp.floor(2.0 * jnp.log2(1.0 + distance)), len(share) - 1).astype(int)]
+
+    return jax.vmap(of_slot)(positions.mean, positions.reach, heads)
 
 
 def _log_mixture(z: Float[Array, "S H N"], share: Float[Array, "S 1 1"]) -> Float[Array, "S H N"]:
