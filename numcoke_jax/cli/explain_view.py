@@ -9,6 +9,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
+from numcoke_jax.data.variants import SIDES
 from numcoke_jax.system.console import Console, shown_value
 from numcoke_jax.system.files import write_bytes_atomically
 
@@ -25,13 +26,12 @@ def show(found: Mapping[str, Any], console: Console) -> None:
     if found["terms"]:
         terms = [(name, f"{value:+.3f}") for name, value in found["terms"].items()]
         console.table("Score", "the sum of its terms", ("term", ">value"), [*terms, ("sum", _sum(found))])
-    if "compared" in found:
+    if "compared" in found or "order" in found:
         rows = [
             (row["field"], f"{row['weight']:+.2f}", _value(row["head"]), _value(row["tail"]))
-            for row in found["compared"]
+            for row in found.get("compared", [])
         ]
-        order = found["order"]
-        remark = f"the head stands {order['margin']:+.3f} above the tail, certainty {order['certainty']:.2f}"
+        remark = _standing(found["order"])
         console.table("Compared", remark, ("field", ">weight", ">head's value", ">tail's value"), rows)
     if "attention" in found:
         _show_attention(found["attention"], console)
@@ -96,6 +96,18 @@ def _show_what_if(what_if: Mapping[str, Any], console: Console) -> None:
     if what_if["moved"]:
         rows = [(row["tail"], f"{row['before']:g}", f"{row['after']:g}") for row in what_if["moved"]]
         console.table("Ranks that move most", "unfiltered", ("tail", ">before", ">after"), rows)
+
+
+def _standing(order: Mapping[str, float]) -> str:
+    """By how much the head stands above the tail, and how sure that is."""
+    if "above" not in order:
+        return f"the head stands {order['margin']:+.3f} above the tail, certainty {order['certainty']:.2f}"
+    places = [f"{side} {order[f'{side}_position']:+.2f}{_width(order[f'{side}_width'])}" for side in SIDES]
+    return f"order core: {', '.join(places)}; above with probability {order['above']:.3f}"
+
+
+def _width(width: float) -> str:
+    return f" +- {width:.2f}" if width else ""
 
 
 def _verdict(found: Mapping[str, Any]) -> str:

@@ -180,21 +180,26 @@ class ComparedField:
 
 
 def compared_fields(params: Any, vocabulary: Vocabulary) -> dict[str, Sequence[ComparedField]]:
-    """For every relation its fields, the most compared one first; ties in id order.
+    """For every relation that compares, its fields, the most compared one first; ties in id order.
 
     Args:
       params: parameters of a model.
       vocabulary: names of the graph it was trained on.
 
     Returns:
-      relation -> its M fields; {} for a model without the numeric order term (`score.numeric_order`).
+      relation -> its M fields; relations that compare no field are left out, and {} is returned for a model
+      with neither an order core nor a numeric order term (`score.order_core`, `score.numeric_order`).
     """
-    if "numeric_order" not in params:
+    if "order_core" in params:
+        weights = np.asarray(params["order_core"]["field_weight"], np.float64)
+    elif "numeric_order" in params:
+        learned = jnp.asarray(params["numeric_order"]["field_weight"], jnp.float32)
+        weights = np.asarray(field_weights(learned, NumericOrder.sharpness), np.float64)
+    else:
         return {}
-    learned = jnp.asarray(params["numeric_order"]["field_weight"], jnp.float32)
-    weights = np.asarray(field_weights(learned, NumericOrder.sharpness), np.float64)
     order = np.argsort(-np.abs(weights), axis=1, kind="stable")
     return {
         relation: [ComparedField(vocabulary.fields[m], float(weights[r, m])) for m in order[r]]
         for r, relation in enumerate(vocabulary.relations)
+        if "numeric_order" in params or weights[r].any()
     }

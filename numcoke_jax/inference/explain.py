@@ -16,10 +16,11 @@ from numcoke_jax.data.tail_index import TailIndex
 from numcoke_jax.data.variants import SIDES, Change, changed_graph
 from numcoke_jax.evaluation.evaluator import Evaluator
 from numcoke_jax.evaluation.internals import internals
-from numcoke_jax.evaluation.orders import compared_fields
+from numcoke_jax.evaluation.orders import ComparedField, compared_fields
 from numcoke_jax.inference.predict import Predictor, mean_ranks
 from numcoke_jax.inference.trained import Trained
 from numcoke_jax.models.numeric_order import order_logits
+from numcoke_jax.models.order_core import score as core_score
 from numcoke_jax.models.score import EncodedEntities
 from numcoke_jax.runs.run import literals_for
 
@@ -43,8 +44,9 @@ def explain(
     Returns:
       head, relation, tail, known (the split that has the fact, or ""), score, probability, rank (filtered by
       the facts of all splits), terms {name: number}; for NumCoKE also attention {side: {field: [one weight
-      per head]}}, experts {side: [weights]}; with the numeric order term also compared (fields with weight
-      and both values) and order (positions, margin); what_if.
+      per head]}}, experts {side: [weights]}; for a relation that compares also compared (fields with weight
+      and both values) and order (positions and margin; with an order core also widths, memberships, noise and
+      the probability that the head stands above the tail); what_if.
 
     Raises:
       FloatingPointError: a score is not finite.
@@ -62,9 +64,15 @@ def explain(
         **_verdict(trained, graph, scores, head, relation, tail),
         "terms": _terms(run.config, encoded, head, tail),
     }
-    found |= _looked_at(trained, head, relation, tail)
-    if "numeric_order" in trained.params:
-        found |= _comparison(trained, encoded, head, relation, tail)
+    if not (isinstance(encoded, EncodedEntities) and _decided(encoded)):
+        found |= _looked_at(trained, head, relation, tail)
+    if isinstance(encoded, EncodedEntities) and _decided(encoded):
+        found |= _decided_order(encoded, head, tail)
+    elif isinstance(encoded, EncodedEntities) and encoded.positions is not None:
+        found |= _margin(encoded, head, tail)
+    compared = compared_fields(trained.params, names).get(names.relations[relation], [])
+    if compared:
+        found["compared"] = _values_of(graph, compared[:MOST_COMPARED], head, tail)
     if changes:
         found["what_if"] = _what_if(trained, scores, head, relation, tail, changes)
     return found
@@ -113,6 +121,9 @@ def _terms(config: ConfigDict, encoded: Any, head: int, tail: int) -> dict[str, 
     """The parts of the score; {} for a model with another encoding."""
     if not isinstance(encoded, EncodedEntities):
         return {}
+    if encoded.order is not None and _decided(encoded):
+        logits = core_score.order_logits(encoded.order, jnp.array([[head]], jnp.int32))
+        return {"order core": float(logits[0, 0, tail])}
     rows = np.asarray(encoded.entities[0], np.float64)
     difference = rows[head] + np.asarray(encoded.relations[0], np.float64) - rows[tail]
     distance = np.abs(difference).sum() if config.score.norm == 1 else np.sqrt((difference**2).sum())
@@ -148,21 +159,45 @@ def _looked_at(trained: Trained, head: int, relation: int, tail: int) -> dict[st
     return found
 
 
-def _comparison(trained: Trained, encoded: Any, head: int, relation: int, tail: int) -> dict[str, Any]:
-    """The fields that the numeric order term compares, and by how much the head stands above the tail."""
-    graph = trained.run.graph
-    names = graph.vocabulary
-    fields = compared_fields(trained.params, names)[names.relations[relation]][:MOST_COMPARED]
+def _values_of(
+    graph: NumericGraph, compared: Sequence[ComparedField], head: int, tail: int
+) -> list[dict[str, Any]]:
+    """The most compared fields, each with its weight and both values; None where missing."""
     rows: list[dict[str, Any]] = []
-    for compared in fields:
-        if abs(compared.weight) < LEAST_WEIGHT and rows:
+    for one in compared:
+        if abs(one.weight) < LEAST_WEIGHT and rows:
             continue
-        field = names.fields.index(compared.field)
+        field = graph.vocabulary.fields.index(one.field)
         values = {
             side: float(graph.values[entity, field]) if graph.observed[entity, field] else None
             for side, entity in zip(SIDES, (head, tail), strict=True)
         }
-        rows.append({"field": compared.field, "weight": compared.weight, **values})
+        rows.append({"field": one.field, "weight": one.weight, **values})
+    return rows
+
+
+def _decided(encoded: EncodedEntities) -> bool:
+    """Whether the order core decides the relation that was encoded."""
+    return encoded.order is not None and (encoded.decided is None or bool(encoded.decided[0]))
+
+
+def _decided_order(encoded: EncodedEntities, head: int, tail: int) -> dict[str, Any]:
+    """Where the order core puts both entities."""
+    order = encoded.order
+    assert order is not None
+    pairs = tuple(zip(SIDES, (head, tail), strict=True))
+    found = {f"{side}_position": float(order.mean[0, entity]) for side, entity in pairs}
+    found |= {f"{side}_width": float(order.width[0, entity]) for side, entity in pairs}
+    found |= {f"{side}_membership": float(order.membership[0, entity]) for side, entity in pairs}
+    found["margin"] = found["head_position"] - found["tail_position"]
+    found["noise"], found["reversed_share"] = float(order.noise[0]), float(order.reversed_share[0])
+    found["above"] = float(core_score.probability_above(order, jnp.array([[head]], jnp.int32))[0, 0, tail])
+    return {"decided_by": "order core", "order": found}
+
+
+def _margin(encoded: EncodedEntities, head: int, tail: int) -> dict[str, Any]:
+    """By how much the numeric order term puts the head above the tail."""
+    assert encoded.positions is not None
     position = np.asarray(encoded.positions.position[0], np.float64)
     certainty = np.asarray(encoded.positions.certainty[0], np.float64)
     order = {
@@ -171,7 +206,7 @@ def _comparison(trained: Trained, encoded: Any, head: int, relation: int, tail: 
         "margin": float(position[head] - position[tail]),
         "certainty": float(certainty[head] * certainty[tail]),
     }
-    return {"compared": rows, "order": order}
+    return {"order": order}
 
 
 def _what_if(
@@ -186,7 +221,8 @@ def _what_if(
     literals = literals_for(run.config, run.scale, changed)
     chunk = run.config.eval.chunk
     evaluator = Evaluator(run.programs.model, literals, changed, chunk=chunk, selection="all")
-    after = _scores(Predictor(changed, evaluator, trained.params, trained.calibration), head, relation)
+    params = run.refitted(trained.params, run.programs.model, changed)
+    after = _scores(Predictor(changed, evaluator, params, trained.calibration), head, relation)
     names = graph.vocabulary.entities
     ranks = [ranks_of(row) for row in (before, after)]
     by_move = np.argsort(-np.abs(ranks[1] - ranks[0]), kind="stable")[:MOST_MOVED]

@@ -11,7 +11,7 @@ from numcoke_jax.inference.predict import Predictor
 from numcoke_jax.runs.file_names import CONFIG_FILE, REPORT_FILE
 from numcoke_jax.runs.resume import Warn, checkpoints_of, newest_state
 from numcoke_jax.runs.run import Run, create_run
-from numcoke_jax.runs.unseen import NewEntities, extended_evaluator, extended_params
+from numcoke_jax.runs.unseen import NewEntities, extended
 from numcoke_jax.system.errors import UserError, printable, shown_path
 from numcoke_jax.system.files import home_path, read_json
 
@@ -31,8 +31,7 @@ class Trained:
         """Answers queries about the run's own entities, and about `new` ones after them."""
         if new is None:
             return Predictor(self.run.graph, self.run.evaluate, self.params, self.calibration)
-        graph, evaluator = extended_evaluator(self.run, new)
-        return Predictor(graph, evaluator, extended_params(self.params, len(new.names)), self.calibration)
+        return Predictor(*extended(self.run, self.params, new), self.calibration)
 
 
 def load_trained(workdir: pathlib.Path, warn: Warn) -> Trained:

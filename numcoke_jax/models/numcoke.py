@@ -183,8 +183,12 @@ class NumCoKE(nn.Module):
     def fit(self, graph: NumericGraph, positions: np.ndarray, *, seed: int) -> dict[str, Any]:
         """The parameters of the order core, if there is one (see `FittedModel`)."""
         del seed  # nothing is drawn
-        ordered = self.sizes.ordered
-        return {"order_core": core.fit(graph, positions, ordered)} if self.order_core is not None else {}
+        if self.order_core is None:
+            return {}
+        arrays = core.fit(graph, positions, self.sizes.ordered)
+        if self.unseen:  # whoever asks about them takes them for members
+            arrays["entity_membership"][-self.unseen :] = 1.0
+        return {"order_core": arrays}
 
     def _features(self, *, train: bool) -> Float[Array, "N d"]:
         """e~, with the entities of this step's dropout replaced by the unknown one."""

@@ -38,6 +38,7 @@ class Run:
       programs: model, objective and compiled functions.
       abstract_state: shapes, dtypes and places of the state, without its values.
       evaluate: (params, split) -> metrics.
+      sizes: of the graph, with the relations that an order core decides.
       total_steps: steps of all epochs.
       nothing_to_train: whether all is fitted before the first step, which is then the only one.
       held_out: the entities that `eval.inductive` keeps out of the graph.
@@ -51,6 +52,7 @@ class Run:
     programs: Programs
     abstract_state: TrainState
     evaluate: Evaluator
+    sizes: GraphSizes
     total_steps: int
     nothing_to_train: bool = False
     held_out: HeldOut | None = None
@@ -63,11 +65,26 @@ class Run:
     def fresh_state(self) -> TrainState:
         """The state before the first step, from `config.seed`; what the model fits is fitted."""
         state = self.programs.create_state(self.literals, key=random_streams.base_key(self.config.seed))
-        found = fitted(self.programs.model, self.graph, self.scale, seed=self.config.seed)
-        flat = traverse_util.flatten_dict(state.params)
-        for path, array in traverse_util.flatten_dict(self.programs.placement.padded(found)).items():
-            flat[path] = _put(flat[path], array)
-        return state.replace(params=traverse_util.unflatten_dict(flat))
+        found = self.programs.placement.padded(self._fitted(self.programs.model, self.graph))
+        return state.replace(params=_replaced(state.params, found))
+
+    def refitted(self, params: Any, model: KnowledgeModel, graph: NumericGraph) -> Any:
+        """The parameters of a model of `graph`, another version of the run's graph, fitted to it.
+
+        Args:
+          params: arrays of as many entities as `graph` has, without padding; what is not fitted is kept.
+          model: of these sizes.
+          graph: other values, more entities or more training facts.
+        """
+        return _replaced(params, self._fitted(model, graph))
+
+    def _fitted(self, model: KnowledgeModel, graph: NumericGraph) -> dict[str, Any]:
+        """What a model computes from a graph at once (`FittedModel.fit`); {} if nothing."""
+        if not isinstance(model, FittedModel):
+            return {}
+        quantiles = self.scale.positions.apply(graph.values, graph.observed)
+        quantiles = np.where(graph.observed, quantiles, np.nan)
+        return model.fit(graph, quantiles, seed=self.config.seed)
 
     def batch(self, step: int) -> Batch:
         """The batch of a step, on the devices."""
@@ -130,6 +147,7 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
         evaluate=Evaluator(
             programs.model, literals, graph, chunk=config.eval.chunk, selection=config.eval.selection
         ),
+        sizes=sizes,
         total_steps=total_steps,
         nothing_to_train=nothing_to_train,
         held_out=held_out,
@@ -212,12 +230,12 @@ def _put(like: Any, value: Any) -> jax.Array:
     return jax.device_put(np.asarray(value, like.dtype), like.sharding)
 
 
-def fitted(model: KnowledgeModel, graph: NumericGraph, scale: LiteralScale, *, seed: int) -> Any:
-    """The parameters that a model computes from a graph at once (`FittedModel.fit`); {} if there are none."""
-    if not isinstance(model, FittedModel):
-        return {}
-    quantiles = scale.positions.apply(graph.values, graph.observed)
-    return model.fit(graph, np.where(graph.observed, quantiles, np.nan), seed=seed)
+def _replaced(params: Any, found: dict[str, Any]) -> Any:
+    """`params` with the arrays of `found`, part of the same tree, in their dtypes and places."""
+    flat = traverse_util.flatten_dict(params)
+    for path, array in traverse_util.flatten_dict(found).items():
+        flat[path] = _put(flat[path], array)
+    return traverse_util.unflatten_dict(flat)
 
 
 def _places(abstract: Any) -> Any:

@@ -21,7 +21,7 @@ from numcoke_jax.evaluation.evaluator import Evaluator
 from numcoke_jax.evaluation.metrics import RankSums
 from numcoke_jax.evaluation.orders import direction, field_of_relation
 from numcoke_jax.evaluation.ranking import FilteredRanks, filtered_ranks
-from numcoke_jax.models import GraphSizes, create_model
+from numcoke_jax.models import create_model
 from numcoke_jax.models.interface import KnowsUnseen, is_per_entity
 from numcoke_jax.models.padding import unpadded
 from numcoke_jax.runs.run import Run, literals_for
@@ -29,17 +29,19 @@ from numcoke_jax.runs.run import Run, literals_for
 
 @dataclasses.dataclass(frozen=True)
 class NewEntities:
-    """Attributes of n entities in the fields of a graph.
+    """Attributes of n entities in the fields of a graph, and facts about them.
 
     Attributes:
       names: n different names, none of the graph's.
       values: float64 [n, M] in their own units; 0 where missing.
       observed: bool [n, M].
+      facts: int32 [f, 3] (head, relation, tail); a new entity's id is its place after the graph's N entities.
     """
 
     names: tuple[str, ...]
     values: np.ndarray
     observed: np.ndarray
+    facts: np.ndarray = dataclasses.field(default_factory=lambda: np.empty((0, 3), np.int32))
 
 
 def knows_unknown(params: Any) -> bool:
@@ -48,13 +50,14 @@ def knows_unknown(params: Any) -> bool:
 
 
 def extended_graph(graph: NumericGraph, new: NewEntities) -> NumericGraph:
-    """The same facts, with the new entities after the others."""
+    """The same facts and the new ones, with the new entities after the others."""
     names = graph.vocabulary
     return dataclasses.replace(
         graph,
         vocabulary=Vocabulary((*names.entities, *new.names), names.relations, names.fields),
         values=np.concatenate([graph.values, new.values]),
         observed=np.concatenate([graph.observed, new.observed]),
+        train=np.concatenate([graph.train, new.facts]),
     )
 
 
@@ -69,14 +72,23 @@ def extended_params(params: Any, count: int) -> Any:
     return jax.tree_util.tree_map_with_path(extend, params)
 
 
-def extended_evaluator(run: Run, new: NewEntities) -> tuple[NumericGraph, Evaluator]:
-    """Graph and evaluator over the run's entities and the new ones; use with `extended_params`."""
-    graph = extended_graph(run.graph, new)
-    model = create_model(run.config, GraphSizes.of(graph))
+def extended(run: Run, params: Any, new: NewEntities) -> tuple[NumericGraph, Evaluator, Any]:
+    """Graph, evaluator and parameters over the run's entities and the new ones after them.
+
+    What a model fits (the positions of an order core) is fitted to the extended graph; nothing is trained.
+
+    Args:
+      run: of the model.
+      params: its parameters, without padding.
+      new: the new entities.
+    """
+    graph, count = extended_graph(run.graph, new), len(new.names)
+    model = create_model(run.config, dataclasses.replace(run.sizes, entities=graph.num_entities))
     if isinstance(model, KnowsUnseen):  # others have the mean of the known entities in these rows
-        model = model.clone(unseen=len(new.names))
+        model = model.clone(unseen=count)
     literals = literals_for(run.config, run.scale, graph)
-    return graph, Evaluator(model, literals, graph, chunk=run.config.eval.chunk, selection="all")
+    evaluator = Evaluator(model, literals, graph, chunk=run.config.eval.chunk, selection="all")
+    return graph, evaluator, run.refitted(extended_params(params, count), model, graph)
 
 
 def rank_held_out(run: Run, params: Any) -> dict[str, Any]:
@@ -90,8 +102,7 @@ def rank_held_out(run: Run, params: Any) -> dict[str, Any]:
     """
     assert run.held_out is not None
     new = NewEntities(run.held_out.names, run.held_out.values, run.held_out.observed)
-    graph, evaluator = extended_evaluator(run, new)
-    more = extended_params(unpadded(params, run.graph.num_entities), len(new.names))
+    graph, evaluator, more = extended(run, unpadded(params, run.graph.num_entities), new)
     facts = run.held_out.facts
     sizes = {"num_entities": graph.num_entities, "num_relations": graph.num_relations}
     known = TailIndex.from_triples(facts, *(run.graph.split(split) for split in SPLITS), **sizes)

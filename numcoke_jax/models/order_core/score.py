@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 from jax.scipy.special import log_ndtr
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 LARGEST_Z = 1e4  # beyond, only the order of logits would be lost to overflow
 LINEAR = 30.0  # logits up to here are exact; larger ones are compressed, in order
@@ -33,29 +33,39 @@ class OrderPositions:
 
 
 def order_logits(positions: OrderPositions, heads: Int[Array, "S H"]) -> Float[Array, "S H N"]:
-    """Log odds of every entity as tail of each head."""
+    """Log odds of the fact (head, relation, entity), for every entity as tail of each head."""
+    z, never = _standardised_gap(positions, heads)
+    share = positions.reversed_share[:, None, None]
+    above, below = _log_mixture(z, share), _log_mixture(-z, share)
+    fact = positions.membership[:, None] * _reached(positions, heads)
+    odds = above + jnp.log(fact) - jnp.logaddexp(below, above + jnp.log1p(-fact))
+    beyond = jnp.maximum(jnp.abs(odds) - LINEAR, 0.0)
+    odds = jnp.sign(odds) * (jnp.minimum(jnp.abs(odds), LINEAR) + jnp.log1p(beyond))
+    odds = odds + BY_POSITION * z / (1.0 + jnp.abs(z))
+    return jnp.where(never, NEVER, odds)
+
+
+def probability_above(positions: OrderPositions, heads: Int[Array, "S H"]) -> Float[Array, "S H N"]:
+    """P(h above t) itself: the probability of a fact if tail and distance are such that there may be one."""
+    z, never = _standardised_gap(positions, heads)
+    above = jnp.exp(_log_mixture(z, positions.reversed_share[:, None, None]))
+    return jnp.where(never, 0.0, above)
+
+
+def _standardised_gap(
+    positions: OrderPositions, heads: Int[Array, "S H"]
+) -> tuple[Float[Array, "S H N"], Bool[Array, "S H N"]]:
+    """The gap between head and tail in standard deviations, and whether it is certain that there is none."""
 
     def of_heads(rows: Float[Array, "S N"]) -> Float[Array, "S H 1"]:
         return jnp.take_along_axis(rows, heads, axis=1)[..., None]
 
-    def of_slots(numbers: Float[Array, " S"]) -> Float[Array, "S 1 1"]:
-        return numbers[:, None, None]
-
-    mean, width = positions.mean[:, None], positions.width[:, None]
+    mean, width, wide = positions.mean[:, None], positions.width[:, None], of_heads(positions.width)
     gap = of_heads(positions.mean) - mean
-    variance = of_heads(positions.width) ** 2 + width**2 + of_slots(positions.noise) ** 2
+    variance = wide**2 + width**2 + positions.noise[:, None, None] ** 2
     z = jnp.clip(gap / jnp.sqrt(variance), -LARGEST_Z, LARGEST_Z)
-    share = of_slots(positions.reversed_share)
-    above, below = _log_mixture(z, share), _log_mixture(-z, share)
-    fact = positions.membership[:, None] * _reached(positions, heads)
-    odds = above + jnp.log(fact) - jnp.logaddexp(below, above + jnp.log1p(-fact))
-    odds = jnp.sign(odds) * (
-        jnp.minimum(jnp.abs(odds), LINEAR) + jnp.log1p(jnp.maximum(jnp.abs(odds) - LINEAR, 0))
-    )
-    odds = odds + BY_POSITION * z / (1.0 + jnp.abs(z))
-    level = (of_heads(positions.width) == 0) & (width == 0) & (gap == 0)
     itself = heads[..., None] == jnp.arange(mean.shape[-1])
-    return jnp.where(level | itself, NEVER, odds)
+    return z, ((wide == 0) & (width == 0) & (gap == 0)) | itself
 
 
 def _reached(positions: OrderPositions, heads: Int[Array, "S H"]) -> Float[Array, "S H N"]:
