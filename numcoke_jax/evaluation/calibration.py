@@ -22,7 +22,7 @@ contributes how many of its facts are among these tails, not which.
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,6 +52,9 @@ class Scale(NamedTuple):
         return (np.asarray(scores, np.float64) - self.shift) / self.temperature
 
 
+UNCHANGED = Scale(1.0, 0.0)
+
+
 @dataclasses.dataclass(frozen=True)
 class Calibration:
     """Scales of a model's scores.
@@ -62,7 +65,7 @@ class Calibration:
       fitted: False if nothing was fitted: probabilities are sigmoids of raw scores.
     """
 
-    common: Scale = Scale(1.0, 0.0)
+    common: Scale = UNCHANGED
     relations: Mapping[int, Scale] = dataclasses.field(default_factory=dict)
     fitted: bool = False
 
@@ -106,7 +109,13 @@ class Labelled:
 
 
 def calibrate(
-    graph: NumericGraph, scored_heads: ScoredHeads, *, kind: str, selection: str, seed: int
+    graph: NumericGraph,
+    scored_heads: ScoredHeads,
+    *,
+    kind: str,
+    selection: str,
+    seed: int,
+    log_odds: Collection[int] = (),
 ) -> dict[str, Any] | None:
     """Fit on validation facts, measure on validation and test.
 
@@ -116,6 +125,8 @@ def calibrate(
       kind: "global" or "relation" of `KINDS`.
       selection: `eval.selection`.
       seed: of the sample of queries, if there are too many scores.
+      log_odds: ids of relations whose scores are log odds already (an order core's): they stay as they are, as
+        fitting them to a few hundred facts only adds noise.
 
     Returns:
       What goes into report.json: {"kind", "temperature", "shift", "relations": {name: {"temperature",
@@ -126,18 +137,21 @@ def calibrate(
     valid = labelled_scores(graph, "valid", scored_heads, selection=selection, seed=seed)
     if not len(valid.labels) or valid.labels.all() or not valid.labels.any():
         return None
-    common = fit_scale(valid.scores, valid.labels, valid.share)
-    alone = fit_temperature(valid.scores, valid.labels, valid.share)
-    own: dict[int, Scale] = {}
+    own = {int(relation): UNCHANGED for relation in log_odds}
+    rest = ~np.isin(valid.relations, list(own))
+    common, alone = UNCHANGED, UNCHANGED
+    if valid.labels[rest].any() and not valid.labels[rest].all():
+        common = fit_scale(valid.scores[rest], valid.labels[rest], valid.share)
+        alone = Scale(fit_temperature(valid.scores[rest], valid.labels[rest], valid.share), 0.0)
     if kind == "relation":
-        for relation in np.unique(valid.relations):
+        for relation in np.setdiff1d(valid.relations, list(own)):
             members = valid.relations == relation
             positives = int(valid.labels[members].sum())
             if min(positives, int(members.sum()) - positives) >= LEAST_LABELS:
                 own[int(relation)] = fit_scale(valid.scores[members], valid.labels[members], valid.share)
     fitted = {
         "before": Calibration(),
-        "temperature": Calibration(Scale(alone, 0.0)),
+        "temperature": Calibration(alone, dict.fromkeys(map(int, log_odds), UNCHANGED)),
         "after": Calibration(common, own, True),
     }
     test = labelled_scores(graph, "test", scored_heads, selection=selection, seed=seed)
