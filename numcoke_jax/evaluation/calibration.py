@@ -125,8 +125,8 @@ def calibrate(
       kind: "global" or "relation" of `KINDS`.
       selection: `eval.selection`.
       seed: of the sample of queries, if there are too many scores.
-      log_odds: ids of relations whose scores are log odds already (an order core's): they stay as they are, as
-        fitting them to a few hundred facts only adds noise.
+      log_odds: ids of relations whose scores are log odds already (an order core's): they stay as they are,
+        as fitting them to a few hundred facts only adds noise.
 
     Returns:
       What goes into report.json: {"kind", "temperature", "shift", "relations": {name: {"temperature",

@@ -1,7 +1,7 @@
 """How far apart the two entities of a fact are: some graphs have facts of near neighbours only.
 
-The share of pairs that are facts, by how many entities stand between the two (in half octaves), relative to the
-largest share.  It is learned only where facts are clearly not spread evenly over all pairs.
+The share of pairs that are facts, by how many entities stand between the two (in half octaves), relative to
+the largest share.  It is learned only where facts are clearly not spread evenly over all pairs.
 """
 
 import numpy as np
