@@ -20,13 +20,13 @@ from numcoke_jax.inference.new_entities import read_new_entities, tell
 from numcoke_jax.inference.predict import AnswerSettings, Predictor, answer_frame
 from numcoke_jax.inference.trained import Trained, load_trained
 from numcoke_jax.runs.memory import USE_REMEDY, out_of_memory_told
-from numcoke_jax.runs.screen import Screen
 from numcoke_jax.runs.unseen import NewEntities
+from numcoke_jax.system.console import Console
 from numcoke_jax.system.errors import UserError, printable, shown_path
 from numcoke_jax.system.files import home_path, write_json_atomically
 
 
-def run_use_command(command: UseCommand, console: Screen) -> None:
+def run_use_command(command: UseCommand, console: Console) -> None:
     """Run the command.
 
     Raises:
@@ -38,7 +38,7 @@ def run_use_command(command: UseCommand, console: Screen) -> None:
         _MODES[command.mode](command, console)
 
 
-def predict(command: UseCommand, console: Screen) -> None:
+def predict(command: UseCommand, console: Console) -> None:
     """Answer one query on the screen (and in a file), or a file of queries in a file."""
     options = command.options
     out = home_path(options.out) if options.out is not None else None
@@ -70,7 +70,7 @@ def predict(command: UseCommand, console: Screen) -> None:
         console.note(f"written to {shown_path(out)}")
 
 
-def _new_entities(options: argparse.Namespace, trained: Trained, console: Screen) -> NewEntities | None:
+def _new_entities(options: argparse.Namespace, trained: Trained, console: Console) -> NewEntities | None:
     """The entities of --entities; reports how far the model can be trusted with them."""
     if options.entities is None:
         return None
@@ -80,7 +80,7 @@ def _new_entities(options: argparse.Namespace, trained: Trained, console: Screen
     return new
 
 
-def _show_answers(frame: pd.DataFrame, head: str, relation: str, remark: str, console: Screen) -> None:
+def _show_answers(frame: pd.DataFrame, head: str, relation: str, remark: str, console: Console) -> None:
     rows = [
         (f"{rank:g}", tail, f"{score:.3f}", f"{probability:.1%}", known)
         for rank, tail, score, probability, known in frame.iloc[:, 2:].itertuples(index=False, name=None)
@@ -96,7 +96,7 @@ def _answer_file(
     entities: NameIndex,
     relations: NameIndex,
     settings: AnswerSettings,
-    console: Screen,
+    console: Console,
 ) -> None:
     """Every name is looked up before the first answer: a mistake in the last line costs no waiting."""
     blocks = list(read_queries(path, entities, relations))  # ids, 8 bytes per query; a pipe is read only once
@@ -139,7 +139,7 @@ def _names(given: Sequence[str]) -> list[tuple[str, str]]:
     return found
 
 
-def explain_fact(command: UseCommand, console: Screen) -> None:
+def explain_fact(command: UseCommand, console: Console) -> None:
     """Show why a fact has its score, and what other values would change."""
     options = command.options
     out = home_path(options.out) if options.out is not None else None
@@ -180,7 +180,7 @@ def _change(text: str, fields: NameIndex) -> Change:
     return Change(side, field, float(values[0]) if observed[0] else None)
 
 
-def impute_values(command: UseCommand, console: Screen) -> None:
+def impute_values(command: UseCommand, console: Console) -> None:
     """Show the ranks and values between which missing values lie, and how well that works for hidden ones."""
     options = command.options
     out = home_path(options.out) if options.out is not None else None

@@ -196,7 +196,7 @@ def train_config() -> ConfigDict:
 def eval_config() -> ConfigDict:
     evaluation = ConfigDict()
     evaluation.chunk = 256  # heads scored at once: memory grows with chunk x entities
-    evaluation.selection = "seen"  # what validation ranks against: "seen", "all" or "reversed" (ranking.py)
+    evaluation.selection = "seen"  # validation: against "seen", "all" or "reversed" (evaluation/ranking.py)
     evaluation.calibration = "global"  # one temperature, "relation": one each, or "none"
     evaluation.exclude_self = False  # select on ranks without the head itself as a candidate
     evaluation.inductive = 0.0  # share of entities held out, ranked by attributes (runs/unseen.py); 0: none
