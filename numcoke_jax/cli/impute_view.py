@@ -12,19 +12,20 @@ from numcoke_jax.system.files import write_bytes_atomically, write_json_atomical
 SUFFIXES = (".csv", ".json", ".parquet")
 WHICH = {
     "masked": "values masked by data.missing_rate",
-    "hidden": "observed values hidden from the model (cautious)",
+    "hidden": "observed values, hidden in turn",
 }
 
 
 def show(found: Mapping[str, Any], top: int, console: Console) -> None:
     """Write the coverage on hidden cells, then at most `top` missing cells, the surest ones first."""
-    rows = [(name, field["relation"], *_checked(field)) for name, field in found["fields"].items()]
+    rows = [(name, _relations(field), *_checked(field)) for name, field in found["fields"].items()]
+    rows += [(kind, "", *_checked(coverage)) for kind, coverage in found["kinds"].items()]
     rows.append(("all", "", *_checked(found["coverage"])))
     remark = f"on {WHICH[found['tested_on']]}; target {100 * found['level']:g}%"
     columns = ("field", "by relation", ">cells", ">covered", ">mean width")
     console.table("Coverage", remark, columns, rows)
-    if found["factor"] is None:
-        console.warn("too few test cells for this --level: every interval is the whole range")
+    for kind in (kind for kind, factor in found["factors"].items() if factor is None):
+        console.warn(f"too few observed cells {kind} for this --level: their intervals are the whole range")
     cells = sorted(found["cells"], key=lambda cell: (cell["high_rank"] - cell["low_rank"]) / cell["of"])
     shown = [
         (
@@ -32,7 +33,7 @@ def show(found: Mapping[str, Any], top: int, console: Console) -> None:
             cell["field"],
             f"{cell['low_rank']} to {cell['high_rank']} of {cell['of']}",
             f"{cell['rank']:.1f}",
-            _values(cell),
+            _values(cell) if cell["known_by"] != "nothing" else f"unknown: {_values(cell)}",
         )
         for cell in cells[:top]
     ]
@@ -52,6 +53,11 @@ def write(found: Mapping[str, Any], path: Path) -> None:
     written = io.BytesIO()
     frame.to_parquet(written, index=False)
     write_bytes_atomically(path, written.getvalue())
+
+
+def _relations(field: Mapping[str, Any]) -> str:
+    names = field["relations"]
+    return f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else "".join(names) or "other fields"
 
 
 def _checked(found: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -1,23 +1,21 @@
-"""Missing values: the interval of ranks in which a trained model puts them, by the orders that it predicts.
+"""Missing values: intervals from the positions that facts and other values give an entity on a field's scale.
 
-For a missing cell (entity i, field m) and a relation r that compares the field, the model's calibrated
-logits of (i, r, j) and (j, r, i) give, for every entity j whose value is observed, the odds that i stands
-above j.  As exactly one of the two facts holds,
+A field that a relation compares is a scale of the order core (`models/order_core`): the position of a missing
+cell has a mean m and a width w, from the facts about its entity and from the entity's other values.  A cell of
+a field that no relation compares is known from the other values alone.  Whatever model was trained, the
+positions are those of an order core fitted to the run's graph.
 
-    l_ij = logit (i, r, j) - logit (j, r, i)        the log odds; negated for a relation "lower than"
+The interval is m -+ t w on the scale of normal scores, shown as ranks among the observed values and as values.
+as values; t comes from split conformal prediction: observed cells are hidden, a tenth at a time, the positions fitted
+without them, and each hidden cell has a least t whose interval contains its score; the ceil((c + 1) level)-th
+smallest of these is taken.  It is taken apart for two kinds of cells, because an entity that has no value is
+in no comparison of the field if the graph was made from a table:
 
-so the rank of i among n observed entities (1: the lowest value) is expected at 1 + sum_j sigmoid(l_ij),
-with the spread s_i = 1 + sqrt(sum_j sigmoid(l_ij) sigmoid(-l_ij)) if the comparisons were independent.  They
-are not, which is why the interval is the ranks within t s_i, with t from split conformal prediction: each of
-c test cells has a least t at which its interval contains its true rank, and the ceil((c + 1) level)-th
-smallest of these is taken.  Test cells are those that `data.missing_rate` has masked, if the data set can be
-rebuilt without masks: they were as missing in training as those whose truth is unknown.  For other data a
-share of the observed cells is hidden from the trained model; as it has learned with their values in sight, it
-does worse on them than on missing cells, and intervals come out too wide.  Coverage is measured with two
-halves of the test cells, each with the t of the other; a value may still be missing for a reason that no test
-cell shares.
+- with facts: cells whose entity is in a fact of a relation that compares the field.
+- without facts: all others.  Hidden cells of this kind lose their facts too.
 
-With more than `MOST_REFERENCES` observed entities, that many are compared, evenly spaced by their ranks.
+Coverage is measured on cells whose value is known but was never shown, if there are any (those that
+`data.missing_rate` has masked), otherwise on hidden cells, with the t of the other half of them.
 """
 
 import dataclasses
@@ -28,149 +26,175 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from numcoke_jax.data.graph import NumericGraph
+from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
 from numcoke_jax.data.load import load_graph
-from numcoke_jax.evaluation.calibration import sigmoid
-from numcoke_jax.evaluation.evaluator import Evaluator
-from numcoke_jax.evaluation.orders import compared_fields, direction, field_of_relation
 from numcoke_jax.inference.trained import Trained
-from numcoke_jax.runs.run import Run, literals_for
+from numcoke_jax.models.order_core.comparative import comparative_relations
+from numcoke_jax.models.order_core.fit import field_positions, fit_orders
+from numcoke_jax.models.order_core.value_scores import ValueScores, value_scores
+from numcoke_jax.runs.run import Run
 from numcoke_jax.system.errors import UserError
 
-MOST_REFERENCES = 1000
-HIDDEN_SHARE = 0.2  # of the observed cells of a field, if the truth of missing ones is not known
-LEAST_WEIGHT = 0.5  # of a field in a relation's learned weights, for the relation to count as comparing it
-CELL_COLUMNS = ("entity", "field", "low_rank", "rank", "high_rank", "of", "low_value", "high_value")
-ROUNDING = 1e-9  # tolerance, in ranks
+FOLDS = 10
+CELL_COLUMNS = (
+    "entity",
+    "field",
+    "low_rank",
+    "rank",
+    "high_rank",
+    "of",
+    "low_value",
+    "high_value",
+    "known_by",
+)
 TESTED_ON = ("masked", "hidden")
+KNOWN_BY = ("facts", "values", "nothing")
+NOTHING = 0.95  # width of a position, in those of the whole field, from which nothing is known about it
+KINDS = WITH, WITHOUT = "with facts", "without facts"
 STREAM = 6  # of the run's seed; 5 draws the entities of `eval.inductive`
 
 
 @dataclasses.dataclass(frozen=True)
-class Comparing:
-    """The relation that a field's values are imputed by; `sign` is 1 if its heads are the higher ones."""
+class Scale:
+    """The facts that compare a field.
 
-    relation: int
-    sign: int
+    Attributes:
+      relations: their names; empty if no relation compares it.
+      upper, lower: int [F], entities with the higher and the lower value of each fact.
+    """
+
+    relations: tuple[str, ...]
+    upper: np.ndarray
+    lower: np.ndarray
+
+    def without(self, entities: np.ndarray) -> "Scale":
+        """The facts in which none of these entities is."""
+        kept = ~(np.isin(self.upper, entities) | np.isin(self.lower, entities))
+        return Scale(self.relations, self.upper[kept], self.lower[kept])
+
+    def has_facts(self, entities: np.ndarray) -> np.ndarray:
+        """Bool, for each entity whether it is in a fact."""
+        return np.isin(entities, self.upper) | np.isin(entities, self.lower)
 
 
 @dataclasses.dataclass(frozen=True)
-class Beliefs:
-    """What the model believes about c cells of one field.
+class Cells:
+    """Cells of some fields with what facts and values say about them.
 
     Attributes:
-      odds: float64 [c, refs], l: log odds that the cell's entity stands above the reference.
-      values: float64 [n], all observed values, ascending.
+      entities, fields: int [c].
+      mean, width: float64 [c], of the normal score.
+      kinds: [c], `WITH` or `WITHOUT` facts.
     """
 
-    odds: np.ndarray
-    values: np.ndarray
+    entities: np.ndarray
+    fields: np.ndarray
+    mean: np.ndarray
+    width: np.ndarray
+    kinds: np.ndarray
 
-    @property
-    def ranks(self) -> np.ndarray:
-        """Float64 [c], the expected ranks, from 1 to n + 1."""
-        if not self.odds.shape[1]:
-            return np.ones(len(self.odds))
-        return 1.0 + len(self.values) * sigmoid(self.odds).mean(axis=1)
+    @classmethod
+    def joined(cls, parts: Sequence["Cells"]) -> "Cells":
+        """All cells, in order."""
+        nothing = cls(np.empty(0, int), np.empty(0, int), np.empty(0), np.empty(0), np.empty(0, object))
+        columns = [field.name for field in dataclasses.fields(cls)]
+        return cls(*(np.concatenate([getattr(part, name) for part in (nothing, *parts)]) for name in columns))
 
-    @property
-    def spreads(self) -> np.ndarray:
-        """Float64 [c], s: more than 1 rank."""
-        if not self.odds.shape[1]:
-            return np.ones(len(self.odds))
-        variances = (sigmoid(self.odds) * sigmoid(-self.odds)).mean(axis=1)
-        return 1.0 + np.sqrt(len(self.values) * variances)
-
-
-@dataclasses.dataclass(frozen=True)
-class Truth:
-    """Cells whose value is known and not shown to the model.
-
-    Attributes:
-      kind: one of `TESTED_ON`.
-      cells: bool [N, M].
-      values: float64 [N, M], right where `cells`.
-      shown: the graph without these values.
-    """
-
-    kind: str
-    cells: np.ndarray
-    values: np.ndarray
-    shown: NumericGraph
-
-
-def comparing_relations(trained: Trained) -> dict[int, Comparing]:
-    """field -> the relation that compares it; fields that no relation compares are left out.
-
-    A relation compares the field whose learned weight is at least `LEAST_WEIGHT` or, if there is none or the
-    model learns no weights, the field that it is named after.
-    """
-    graph = trained.run.graph
-    learned = compared_fields(trained.params, graph.vocabulary)
-    found: dict[int, Comparing] = {}
-    strongest: dict[int, float] = {}
-    for relation, name in enumerate(graph.vocabulary.relations):
-        field, weight = field_of_relation(graph, relation), 0.0
-        if learned and abs(learned[name][0].weight) >= LEAST_WEIGHT:
-            first = learned[name][0]
-            field, weight = graph.vocabulary.fields.index(first.field), first.weight
-        elif field is not None:
-            weight = LEAST_WEIGHT * direction(graph, relation, field)
-        if field is not None and abs(weight) > strongest.get(field, 0.0):
-            found[field] = Comparing(relation, 1 if weight > 0 else -1)
-            strongest[field] = abs(weight)
-    return found
+    def take(self, chosen: np.ndarray) -> "Cells":
+        """Some of the cells, by mask or place."""
+        columns = [field.name for field in dataclasses.fields(self)]
+        return Cells(*(getattr(self, name)[chosen] for name in columns))
 
 
 def impute(trained: Trained, fields: Sequence[int] | None = None, level: float = 0.9) -> dict[str, Any]:
     """Intervals of all missing cells, and the coverage of intervals made alike for cells with known values.
 
     Args:
-      trained: the model.
-      fields: ids; None: all that a relation compares.
+      trained: the run; its graph matters, its parameters do not.
+      fields: ids of those that are shown; None: all.  The intervals of a field do not depend on the others.
       level: target coverage, in (0, 1).
 
     Returns:
-      {"level", "tested_on" (one of `TESTED_ON`), "factor" (t; None: the whole range, as there are too few
-      test cells), "coverage": {"cells", "covered", "mean_width" (shares)}, "fields": {name: {"relation",
-      "observed", "missing", "cells", "covered", "mean_width"}}, "cells": [{"entity", "field", "low_rank",
-      "rank", "high_rank", "of", "low_value", "high_value"}]}; a value is None if the interval has no end
-      on that side.
+      {"level", "tested_on" (one of `TESTED_ON`), "factors" {kind: t, or None for the whole range, if there
+      are too few hidden cells}, "coverage": {"cells", "covered", "mean_width" (shares)}, "kinds": {kind: the same}, "fields": {name:
+      {"relations", "observed", "missing", "cells", "covered", "mean_width"}}, "cells": [{"entity", "field",
+      "low_rank", "rank", "high_rank", "of", "low_value", "high_value", "known_by"}]}; a value is None if the
+      interval has no end on that side.
 
     Raises:
-      UserError: no relation compares a field.
-      FloatingPointError: a score is not finite.
+      UserError: the graph has no field, or a field that is asked for has no observed value.
     """
-    graph = trained.run.graph
-    names, comparing = graph.vocabulary, _asked(trained, fields)
-    truth = masked_truth(trained.run) or hidden_truth(graph, list(comparing), trained.run.config.seed)
-    tested = {}
-    for field, how in comparing.items():
-        cells = np.flatnonzero(truth.cells[:, field])
-        tested[field] = believed(trained, truth.shown, field, how, cells), truth.values[cells, field]
-    needed = {field: needed_factor(*found) for field, found in tested.items()}
-    factor = conformal_factor(np.concatenate(list(needed.values())), level)
-    checks = _checked_by_halves({f: found for f, (found, _) in tested.items()}, needed, level, trained)
+    run, graph = trained.run, trained.run.graph
+    asked = _asked(graph, fields)
+    scores = _scores(run, graph)
+    scales = field_scales(graph, run.sizes.ordered, scores)
+    hidden = _hidden_cells(graph, scales, scores, run.config.seed)
+    needed = _needed(hidden, scores.scores)
+    factors = {kind: conformal_factor(needed[hidden.kinds == kind], level) for kind in KINDS}
+    missing = Cells.joined([believed(scales[m], scores, m, ~graph.observed[:, m]) for m in scales])
+    truth = masked_truth(run)
+    if truth is not None:
+        whole = _scores(run, truth)
+        tested = missing.take(truth.observed[missing.entities, missing.fields])
+        of_each = np.array([factors[kind] for kind in tested.kinds])
+        covered = _needed(tested, whole.scores) <= of_each
+    else:
+        tested, of_each = hidden, _factors_of_other_half(hidden, needed, level, run.config.seed)
+        covered = needed <= of_each
+    low, high = _ranks(tested, of_each, scores)
+    widths = (high - low + 1) / (graph.observed.sum(axis=0)[tested.fields] + 1)
+    names = graph.vocabulary
+
+    def coverage(members: np.ndarray) -> dict[str, Any]:
+        count = int(members.sum())
+        shares = {"covered": covered, "mean_width": widths}
+        means = {name: float(part[members].mean()) if count else None for name, part in shares.items()}
+        return {"cells": count, **means}
+
     return {
         "level": level,
-        "tested_on": truth.kind,
-        "factor": factor if math.isfinite(factor) else None,
-        "coverage": _coverage(list(checks.values())),
+        "tested_on": TESTED_ON[truth is None],
+        "factors": {kind: t if math.isfinite(t) else None for kind, t in factors.items()},
+        "coverage": coverage(np.isin(tested.fields, asked)),
+        "kinds": {k: coverage(np.isin(tested.fields, asked) & (tested.kinds == k)) for k in KINDS},
         "fields": {
-            names.fields[field]: {
-                "relation": names.relations[how.relation],
-                "observed": int(graph.observed[:, field].sum()),
-                "missing": int((~graph.observed[:, field]).sum()),
-                **_coverage([checks[field]]),
+            names.fields[m]: {
+                "relations": list(scales[m].relations),
+                "observed": int(graph.observed[:, m].sum()),
+                "missing": int((~graph.observed[:, m]).sum()),
+                **coverage(tested.fields == m),
             }
-            for field, how in comparing.items()
+            for m in asked
         },
-        "cells": [row for field, how in comparing.items() for row in _rows(trained, field, how, factor)],
+        "cells": _rows(graph, missing.take(np.isin(missing.fields, asked)), factors, scores),
     }
 
 
-def masked_truth(run: Run) -> Truth | None:
-    """The values that `data.missing_rate` has masked; None if they cannot be known.
+def cell_frame(cells: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """The missing cells of `impute` as a table with `CELL_COLUMNS`."""
+    return pd.DataFrame(list(cells), columns=list(CELL_COLUMNS))
+
+
+def field_scales(graph: NumericGraph, ordered: Sequence[int], scores: ValueScores) -> dict[int, Scale]:
+    """field -> the facts that compare it, by what an order core finds; no fact for the other fields."""
+    relations = tuple(ordered) or comparative_relations(graph.train, graph.num_relations)
+    weights = fit_orders(graph.train, relations, scores).weights if relations else np.zeros((0, 0))
+    scales = {}
+    for field in range(graph.num_fields):
+        comparing = [r for r, w in zip(relations, weights, strict=True) if abs(w[field]) == 1.0]
+        signs = {r: w[field] for r, w in zip(relations, weights, strict=True)}
+        facts = graph.train[np.isin(graph.train[:, RELATION], comparing)]
+        up = np.array([signs[r] > 0 for r in facts[:, RELATION]], bool)
+        scales[field] = Scale(
+            tuple(graph.vocabulary.relations[r] for r in comparing),
+            np.where(up, facts[:, HEAD], facts[:, TAIL]),
+            np.where(up, facts[:, TAIL], facts[:, HEAD]),
+        )
+    return scales
+
+
+def masked_truth(run: Run) -> NumericGraph | None:
+    """The graph with the values that `data.missing_rate` has masked; None if they cannot be known.
 
     They can for a table of the config and for a synthetic graph, which are rebuilt without masks.
     """
@@ -182,46 +206,7 @@ def masked_truth(run: Run) -> Truth | None:
     whole = load_graph(whole_config).graph
     if whole.vocabulary != run.graph.vocabulary or not np.array_equal(whole.train, run.graph.train):
         return None
-    cells = whole.observed & ~run.graph.observed
-    return Truth("masked", cells, whole.values, run.graph) if cells.any() else None
-
-
-def hidden_truth(graph: NumericGraph, fields: Sequence[int], seed: int) -> Truth:
-    """`HIDDEN_SHARE` of the observed cells of each field, drawn by the seed alone."""
-    cells = np.zeros(graph.observed.shape, bool)
-    for field in fields:
-        drawn = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STREAM, field)))
-        observed = np.flatnonzero(graph.observed[:, field])
-        cells[drawn.permutation(observed)[: int(HIDDEN_SHARE * len(observed))], field] = True
-    values = np.where(cells, 0.0, graph.values)
-    shown = dataclasses.replace(graph, observed=graph.observed & ~cells, values=values)
-    return Truth("hidden", cells, graph.values, shown)
-
-
-def intervals(beliefs: Beliefs, factor: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Lowest and highest rank of each cell, int64 [c] each; the rank nearest the expected one is inside.
-
-    A rank at the very end counts as inside: the factor is exactly what some cell needs, and (d / s) s may
-    round to less than d.
-    """
-    nearest, reach = np.round(beliefs.ranks), factor * beliefs.spreads + ROUNDING
-    low = np.minimum(np.ceil(beliefs.ranks - reach), nearest)
-    high = np.maximum(np.floor(beliefs.ranks + reach), nearest)
-    return np.maximum(low, 1).astype(int), np.minimum(high, len(beliefs.values) + 1).astype(int)
-
-
-def needed_factor(beliefs: Beliefs, values: np.ndarray) -> np.ndarray:
-    """Float64 [c]: the least factor whose intervals contain the true values.
-
-    Args:
-      beliefs: about the cells.
-      values: float64 [c], the truth; an interval contains it if it contains a rank that it can have among
-        the observed values, equal ones in any order.
-    """
-    first = 1 + np.searchsorted(beliefs.values, values, side="left")
-    last = 1 + np.searchsorted(beliefs.values, values, side="right")
-    distance = np.maximum(np.maximum(first - beliefs.ranks, beliefs.ranks - last), 0.0)
-    return distance / beliefs.spreads
+    return whole if (whole.observed & ~run.graph.observed).any() else None
 
 
 def conformal_factor(needed: np.ndarray, level: float) -> float:
@@ -230,103 +215,99 @@ def conformal_factor(needed: np.ndarray, level: float) -> float:
     return float(np.sort(needed)[place - 1]) if place <= len(needed) else math.inf
 
 
-def believed(
-    trained: Trained, graph: NumericGraph, field: int, comparing: Comparing, cells: np.ndarray
-) -> Beliefs:
-    """What the model believes about `cells`, entities int [c], with the values that `graph` shows.
-
-    Raises:
-      FloatingPointError: a score is not finite.
-    """
-    observed = np.flatnonzero(graph.observed[:, field])
-    order = observed[np.argsort(graph.values[observed, field], kind="stable")]
-    count = min(len(order), MOST_REFERENCES)
-    references = order[np.round(np.linspace(0, max(len(order) - 1, 0), count)).astype(int)]
-    literals = literals_for(trained.run.config, trained.run.scale, graph)
-    chunk = trained.run.config.eval.chunk
-    evaluator = Evaluator(trained.run.programs.model, literals, graph, chunk=chunk, selection="all")
-    relation = comparing.relation
-    encoded = evaluator.encode(trained.params, relation)
-
-    def logits(heads: np.ndarray, tails: np.ndarray) -> np.ndarray:
-        scored = evaluator.scored_heads(trained.params, heads, relation, encoded)
-        rows = [scores[:, tails] for _, scores in scored]
-        return scale.logits(np.concatenate(rows)) if rows else np.empty((0, len(tails)))
-
-    scale = trained.calibration.relations.get(relation, trained.calibration.common)
-    odds = logits(cells, references) - logits(references, cells).T.reshape(len(cells), len(references))
-    return Beliefs(comparing.sign * odds, graph.values[order, field])
+def believed(scale: Scale, scores: ValueScores, field: int, chosen: np.ndarray) -> Cells:
+    """What is known about the chosen entities' cells (bool [N]) of a field, none of them shown in `scores`."""
+    mean, width = field_positions(scale.upper, scale.lower, scores, field)
+    entities = np.flatnonzero(chosen)
+    kinds = np.where(scale.has_facts(entities), WITH, WITHOUT).astype(object)
+    return Cells(entities, np.full(len(entities), field), mean[entities], width[entities], kinds)
 
 
-def _asked(trained: Trained, fields: Sequence[int] | None) -> dict[int, Comparing]:
-    every = comparing_relations(trained)
-    names = trained.run.graph.vocabulary.fields
+def _asked(graph: NumericGraph, fields: Sequence[int] | None) -> list[int]:
+    names, seen = graph.vocabulary.fields, graph.observed.any(axis=0)
     for field in fields or ():
-        if field not in every:
-            known = ", ".join(names[m] for m in every) or "none"
-            raise UserError(
-                f"no relation compares the field {names[field]!r}; fields that are compared: {known}"
-            )
-    if not every:
-        raise UserError(
-            "no relation compares a field, by its name (FIELD_comp) or by what the model has learned"
-        )
-    return {field: every[field] for field in (fields or sorted(every))}
-
-
-def _checked_by_halves(
-    beliefs: dict[int, Beliefs], needed: dict[int, np.ndarray], level: float, trained: Trained
-) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    """field -> (covered bool [c], width float64 [c]) of its test cells, by the factor of the other half."""
-    flat = np.concatenate(list(needed.values()))
-    drawn = np.random.default_rng(np.random.SeedSequence(trained.run.config.seed, spawn_key=(STREAM,)))
-    first_half = drawn.permutation(len(flat)) < len(flat) // 2
-    factors = np.where(
-        first_half, conformal_factor(flat[~first_half], level), conformal_factor(flat[first_half], level)
-    )
-    found, begin = {}, 0
-    for field, of_field in beliefs.items():
-        used = factors[begin : begin + len(needed[field])]
-        begin += len(used)
-        low, high = intervals(of_field, used)
-        found[field] = needed[field] <= used, (high - low + 1) / (len(of_field.values) + 1)
+        if not seen[field]:
+            raise UserError(f"the field {names[field]!r} has no observed value, so it has no scale")
+    found = list(fields) if fields else np.flatnonzero(seen).tolist()
+    if not found:
+        raise UserError("the graph has no field with an observed value: there is nothing to impute")
     return found
 
 
-def _coverage(checks: Sequence[tuple[np.ndarray, np.ndarray]]) -> dict[str, Any]:
-    covered, widths = (np.concatenate(parts) for parts in zip(*checks, strict=True))
-    if not len(covered):
-        return {"cells": 0, "covered": None, "mean_width": None}
-    return {
-        "cells": len(covered),
-        "covered": float(covered.mean()),
-        "mean_width": float(widths.mean()),
-    }
+def _scores(run: Run, graph: NumericGraph) -> ValueScores:
+    return value_scores(run.scale.positions.apply(graph.values, graph.observed), graph.observed)
 
 
-def _rows(trained: Trained, field: int, comparing: Comparing, factor: float) -> list[dict[str, Any]]:
-    graph = trained.run.graph
-    cells = np.flatnonzero(~graph.observed[:, field])
-    beliefs = believed(trained, graph, field, comparing, cells)
-    values = beliefs.values
-    return [
-        {
-            "entity": graph.vocabulary.entities[entity],
-            "field": graph.vocabulary.fields[field],
-            "low_rank": int(low),
-            "rank": float(rank),
-            "high_rank": int(high),
-            "of": len(values) + 1,
-            "low_value": float(values[low - 2]) if low > 1 else None,
-            "high_value": float(values[high - 1]) if high <= len(values) else None,
-        }
-        for entity, rank, low, high in zip(cells, beliefs.ranks, *intervals(beliefs, factor), strict=True)
-    ]
+def _hidden_cells(graph: NumericGraph, scales: dict[int, Scale], scores: ValueScores, seed: int) -> Cells:
+    """Every observed cell, believed once with and (if it has some) once without its entity's facts."""
+    drawn = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STREAM,)))
+    fold = drawn.integers(FOLDS, size=graph.observed.shape)
+    parts = []
+    for number in range(FOLDS):
+        hidden = graph.observed & (fold == number)
+        shown = scores.without(hidden)
+        for field, scale in scales.items():
+            chosen = hidden[:, field]
+            if not chosen.any() or not shown.observed[:, field].any():
+                continue
+            with_facts = believed(scale, shown, field, chosen)
+            with_facts = with_facts.take(with_facts.kinds == WITH)
+            bare = scale.without(np.flatnonzero(chosen))
+            parts += [with_facts, believed(bare, shown, field, chosen)]
+    return Cells.joined(parts)
 
 
-def cell_frame(cells: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """The cells that `impute` found as a table, whose columns have one type however many ends are open."""
-    names = dict.fromkeys(("entity", "field"), "object")
-    ranks = {"low_rank": "int64", "rank": "float64", "high_rank": "int64", "of": "int64"}
-    values = dict.fromkeys(("low_value", "high_value"), "float64")
-    return pd.DataFrame(cells, columns=list(CELL_COLUMNS)).astype(names | ranks | values)
+def _needed(cells: Cells, truth: np.ndarray) -> np.ndarray:
+    """Float64 [c]: the least t whose intervals contain the true scores (float64 [N, M])."""
+    return np.abs(truth[cells.entities, cells.fields] - cells.mean) / cells.width
+
+
+def _factors_of_other_half(cells: Cells, needed: np.ndarray, level: float, seed: int) -> np.ndarray:
+    """Float64 [c]: for each cell the t from the other half of the entities, of its kind."""
+    drawn = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STREAM, 1)))
+    first = (drawn.random(int(cells.entities.max(initial=0)) + 1) < 0.5)[cells.entities]
+    factors = np.empty(len(needed))
+    for kind in KINDS:
+        for half in (first, ~first):
+            members = cells.kinds == kind
+            factors[members & half] = conformal_factor(needed[members & ~half], level)
+    return factors
+
+
+def _ranks(cells: Cells, factors: np.ndarray, scores: ValueScores) -> tuple[np.ndarray, np.ndarray]:
+    """Lowest and highest rank of each cell, int64 [c] each, among the observed values and itself."""
+    reach = np.where(np.isfinite(factors), factors * cells.width, np.inf)
+    low, high = np.empty(len(reach), int), np.empty(len(reach), int)
+    for field in np.unique(cells.fields):
+        rows = cells.fields == field
+        ordered = np.sort(scores.scores[scores.observed[:, field], field])
+        low[rows] = 1 + np.searchsorted(ordered, (cells.mean - reach)[rows], "left")
+        high[rows] = 1 + np.searchsorted(ordered, (cells.mean + reach)[rows], "right")
+    return low, high
+
+
+def _rows(
+    graph: NumericGraph, cells: Cells, factors: Mapping[str, float], scores: ValueScores
+) -> list[dict[str, Any]]:
+    """What is shown about missing cells."""
+    low, high = _ranks(cells, np.array([factors[kind] for kind in cells.kinds]), scores)
+    middle = np.stack(_ranks(cells, np.zeros(len(low)), scores)).mean(axis=0)
+    known_by = np.where(cells.kinds == WITH, "facts", np.where(cells.width < NOTHING, "values", "nothing"))
+    rows = []
+    for place, (entity, field) in enumerate(zip(cells.entities, cells.fields, strict=True)):
+        values = np.sort(graph.values[graph.observed[:, field], field])
+        first, last = int(low[place]), int(high[place])
+        rows.append(
+            {
+                "entity": graph.vocabulary.entities[entity],
+                "field": graph.vocabulary.fields[field],
+                "low_rank": first,
+                "rank": float(middle[place]),
+                "high_rank": last,
+                "of": len(values) + 1,
+                "low_value": float(values[first - 2]) if first > 1 else None,
+                "high_value": float(values[last - 1]) if last <= len(values) else None,
+                "known_by": str(known_by[place]),
+            }
+        )
+    return rows

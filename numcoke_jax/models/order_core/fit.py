@@ -112,6 +112,23 @@ def fit_order(heads: np.ndarray, tails: np.ndarray, scores: ValueScores) -> Rela
     return max(candidates, key=lambda order: order.evidence)
 
 
+def field_positions(
+    upper: np.ndarray, lower: np.ndarray, scores: ValueScores, field: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and width, float64 [N] each, of every entity's position on the scale of a field.
+
+    Args:
+      upper, lower: int [F], the entities of facts that compare the field; without any, the other fields alone
+        say where a missing value is.
+      scores: of the values.
+      field: its id.
+    """
+    if len(upper):
+        beliefs = _by_field(upper, lower, scores, field, 1).beliefs
+        return beliefs.mean, beliefs.width
+    return scores.filled[:, field], np.sqrt(scores.variances[:, field])
+
+
 def best_field(heads: np.ndarray, tails: np.ndarray, scores: np.ndarray) -> tuple[int, int, float, int]:
     """The field that explains the facts best, up or down.
 

@@ -35,6 +35,11 @@ class ValueScores:
         """Bool [N, M]."""
         return ~np.isnan(self.scores)
 
+    def without(self, cells: Bool[np.ndarray, "N M"]) -> "ValueScores":
+        """The same scores with some cells missing."""
+        scores = np.where(cells, np.nan, self.scores)
+        return ValueScores(scores, *_conditional(scores))
+
 
 def value_scores(quantiles: Float[np.ndarray, "N M"], observed: Bool[np.ndarray, "N M"]) -> ValueScores:
     """The scores of values given as quantiles in (0, 1), read only where `observed`."""
