@@ -1,15 +1,15 @@
 """Missing values: intervals from the positions that facts and other values give an entity on a field's scale.
 
-A field that a relation compares is a scale of the order core (`models/order_core`): the position of a missing
-cell has a mean m and a width w, from the facts about its entity and from the entity's other values.  A cell of
-a field that no relation compares is known from the other values alone.  Whatever model was trained, the
-positions are those of an order core fitted to the run's graph.
+A field that a relation compares is a scale of the order core (`models/order_core`): the position of a
+missing cell has a mean m and a width w, from the facts about its entity and from the entity's other values.
+A cell of a field that no relation compares is known from the other values alone.  Whatever model was trained,
+the positions are those of an order core fitted to the run's graph.
 
-The interval is m -+ t w on the scale of normal scores, shown as ranks among the observed values and as values.
-as values; t comes from split conformal prediction: observed cells are hidden, a tenth at a time, the positions fitted
-without them, and each hidden cell has a least t whose interval contains its score; the ceil((c + 1) level)-th
-smallest of these is taken.  It is taken apart for two kinds of cells, because an entity that has no value is
-in no comparison of the field if the graph was made from a table:
+The interval is m -+ t w on the scale of normal scores, shown as ranks among the observed values and as
+values.  t comes from split conformal prediction: observed cells are hidden, a tenth at a time, the positions
+fitted without them, and each hidden cell has a least t whose interval contains its score; the
+ceil((c + 1) level)-th smallest of these is taken.  It is taken apart for two kinds of cells, because an
+entity that has no value is in no comparison of the field if the graph was made from a table:
 
 - with facts: cells whose entity is in a fact of a relation that compares the field.
 - without facts: all others.  Hidden cells of this kind lose their facts too.
@@ -116,10 +116,10 @@ def impute(trained: Trained, fields: Sequence[int] | None = None, level: float =
 
     Returns:
       {"level", "tested_on" (one of `TESTED_ON`), "factors" {kind: t, or None for the whole range, if there
-      are too few hidden cells}, "coverage": {"cells", "covered", "mean_width" (shares)}, "kinds": {kind: the same}, "fields": {name:
-      {"relations", "observed", "missing", "cells", "covered", "mean_width"}}, "cells": [{"entity", "field",
-      "low_rank", "rank", "high_rank", "of", "low_value", "high_value", "known_by"}]}; a value is None if the
-      interval has no end on that side.
+      are too few hidden cells}, "coverage": {"cells", "covered", "mean_width" (shares)}, "kinds": {kind: the
+      same}, "fields": {name: {"relations", "observed", "missing", "cells", "covered", "mean_width"}},
+      "cells": [{"entity", "field", "low_rank", "rank", "high_rank", "of", "low_value", "high_value",
+      "known_by"}]}; a value is None if the interval has no end on that side.
 
     Raises:
       UserError: the graph has no field, or a field that is asked for has no observed value.
@@ -216,7 +216,7 @@ def conformal_factor(needed: np.ndarray, level: float) -> float:
 
 
 def believed(scale: Scale, scores: ValueScores, field: int, chosen: np.ndarray) -> Cells:
-    """What is known about the chosen entities' cells (bool [N]) of a field, none of them shown in `scores`."""
+    """What is known about the chosen entities' cells (bool [N]) of a field, none of them in `scores`."""
     mean, width = field_positions(scale.upper, scale.lower, scores, field)
     entities = np.flatnonzero(chosen)
     kinds = np.where(scale.has_facts(entities), WITH, WITHOUT).astype(object)
@@ -265,7 +265,8 @@ def _needed(cells: Cells, truth: np.ndarray) -> np.ndarray:
 def _factors_of_other_half(cells: Cells, needed: np.ndarray, level: float, seed: int) -> np.ndarray:
     """Float64 [c]: for each cell the t from the other half of the entities, of its kind."""
     drawn = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STREAM, 1)))
-    first = (drawn.random(int(cells.entities.max(initial=0)) + 1) < 0.5)[cells.entities]
+    count = int(cells.entities.max(initial=0)) + 1
+    first = np.isin(cells.entities, drawn.permutation(count)[: count // 2])
     factors = np.empty(len(needed))
     for kind in KINDS:
         for half in (first, ~first):

@@ -2,7 +2,7 @@
 
     score = (m_h - m_t) / sqrt(w_h^2 + w_t^2)
 
-m_i and w_i are middle and width of the bounds (`data/tables/comparisons.py`), on the scale of quantiles; w is at least
+m_i and w_i are middle and width of the bounds (`comparisons.py`), on the scale of quantiles; w is at least
 the distance between neighbouring quantiles, 1 / N, which is how well an observed value is known.  Where
 facts contradict the values, the bounds change places.  Values that do not explain a relation's facts are
 forgotten (`compared.EXPLAINED`): nothing is left to compare then.
