@@ -244,7 +244,7 @@ def _hidden_cells(graph: NumericGraph, scales: dict[int, Scale], scores: ValueSc
     fold = drawn.integers(FOLDS, size=graph.observed.shape)
     parts = []
     for number in range(FOLDS):
-        hidden = graph.observed & (fold == number)
+        hidden = graph.observed & np.equal(fold, number)
         shown = scores.without(hidden)
         for field, scale in scales.items():
             chosen = hidden[:, field]
