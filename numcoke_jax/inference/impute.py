@@ -224,7 +224,7 @@ def believed(scale: Scale, scores: ValueScores, field: int, chosen: np.ndarray) 
 
 
 def _asked(graph: NumericGraph, fields: Sequence[int] | None) -> list[int]:
-    names, seen = graph.vocabulary.fields, graph.observed.any(axis=0)
+    names, seen = graph.vocabulary.fields, graph.observed.any(axis=0).tolist()
     for field in fields or ():
         if not seen[field]:
             raise UserError(f"the field {names[field]!r} has no observed value, so it has no scale")
