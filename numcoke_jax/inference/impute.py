@@ -224,11 +224,11 @@ def believed(scale: Scale, scores: ValueScores, field: int, chosen: np.ndarray) 
 
 
 def _asked(graph: NumericGraph, fields: Sequence[int] | None) -> list[int]:
-    names, seen = graph.vocabulary.fields, graph.observed.any(axis=0).tolist()
+    names, seen = graph.vocabulary.fields, np.flatnonzero(graph.observed.any(axis=0)).tolist()
     for field in fields or ():
-        if not seen[field]:
+        if field not in seen:
             raise UserError(f"the field {names[field]!r} has no observed value, so it has no scale")
-    found = list(fields) if fields else np.flatnonzero(seen).tolist()
+    found = list(fields) if fields else seen
     if not found:
         raise UserError("the graph has no field with an observed value: there is nothing to impute")
     return found
