@@ -24,7 +24,10 @@ EXTENSIONS_OF_NUMCOKE: Mapping[str, Any] = {  # the value that switches each off
 }
 SCALES_TO_ONE = ("minmax", "quantile")  # of `data.normalize`: those that give values from 0 to 1
 # Keys of data that apply to a graph in a folder; the others build a graph from a table.
-DATA_KEYS_OF_A_FOLDER = ("data.path", "data.bad_values", "data.seed", "data.control", "data.normalize")
+DATA_KEYS_OF_A_FOLDER = (
+    *("data.path", "data.bad_values", "data.seed", "data.hide", "data.reversed", "data.control"),
+    "data.normalize",
+)
 LARGEST_SYNTHETIC = 10**9  # values of 8 bytes
 SPLIT_TOLERANCE = 1e-6  # shares written with a few digits, such as three times 0.333333, are accepted
 CONVE_FILTER = 3  # width and height of its filters

@@ -79,6 +79,8 @@ def data_config() -> ConfigDict:
     data.synthetic_triples = 20_000  # facts over all splits; a relation has at most its ordered pairs
     data.synthetic_kinds = ("continuous", "discrete", "skewed")  # some of these, in the fields' order
     data.synthetic_levels = 10  # different values of a discrete field; 1: a constant
+    data.hide = ()  # fields that are no literals: what compares them must be inferred from facts and others
+    data.reversed = 0.0  # share of the training facts that are turned around, for noisy orders; 0: none
     data.control = "true"  # values: "true", or a control's: "shuffled", "zeroed", "removed"
     data.normalize = "minmax"  # value scale: "minmax", "quantile", "zscore" or "none"
     return data
@@ -342,6 +344,8 @@ RULES: dict[str, Rule] = {
     "data.synthetic_triples": _integer(1, 10**9),
     "data.synthetic_kinds": Rule("choices", choices=SYNTHETIC_KINDS),
     "data.synthetic_levels": _integer(1, 10**9),
+    "data.hide": Rule("names"),
+    "data.reversed": _number(0.0, 0.5),
     "data.control": _choice("true", "shuffled", "zeroed", "removed"),
     "data.normalize": _choice("minmax", "quantile", "zscore", "none"),
     "numeric.share_transform": _BOOL,

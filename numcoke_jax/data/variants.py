@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from numcoke_jax.data.graph import HEAD, SPLITS, TAIL, NumericGraph, Vocabulary
-from numcoke_jax.system.errors import UserError
+from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, Vocabulary, fact_keys
+from numcoke_jax.system.errors import UserError, did_you_mean, list_some
 
-STREAM = 5  # of `data.seed`, so that no other draw changes
+STREAM, REVERSED_STREAM = 5, 7  # of `data.seed`, so that no other draw changes
 CONTROLS = ("true", "shuffled", "zeroed", "removed")
 SIDES = ("head", "tail")
 
@@ -81,6 +81,40 @@ def hold_out(graph: NumericGraph, share: float, seed: int) -> tuple[NumericGraph
         **kept,
     )
     return reduced, HeldOut(named(out), graph.values[out], graph.observed[out], lost)
+
+
+def hide_fields(graph: NumericGraph, hidden: Sequence[str]) -> NumericGraph:
+    """The graph without the literals of some fields; its facts stay.
+
+    Raises:
+      UserError: there is no such field.
+    """
+    fields = graph.vocabulary.fields
+    unknown = [name for name in hidden if name not in fields]
+    if unknown:
+        hint = did_you_mean(unknown[0], fields)
+        listed = list_some(list(fields), len(fields), "fields")
+        raise UserError(f"data.hide: the graph has no field {unknown[0]!r}{hint}; it has {listed}")
+    kept = [place for place, name in enumerate(fields) if name not in hidden]
+    names = dataclasses.replace(graph.vocabulary, fields=tuple(fields[place] for place in kept))
+    return dataclasses.replace(
+        graph, vocabulary=names, values=graph.values[:, kept], observed=graph.observed[:, kept]
+    )
+
+
+def reversed_facts(graph: NumericGraph, share: float, *, seed: int) -> NumericGraph:
+    """The graph with a seeded share of its training facts turned around; other splits keep theirs.
+
+    Negatives that are training facts now are left out; a fact that is there both ways counts once each way.
+    """
+    facts = graph.train.copy()
+    drawn = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(REVERSED_STREAM,)))
+    turned = drawn.permutation(len(facts))[: round(share * len(facts))]
+    facts[turned] = facts[turned][:, [TAIL, RELATION, HEAD]]
+    facts = np.unique(facts[:, [RELATION, HEAD, TAIL]], axis=0)[:, [1, 0, 2]]  # in the graph's order
+    sizes = graph.num_entities, graph.num_relations
+    train, negatives = fact_keys([facts, graph.negatives], *sizes)
+    return dataclasses.replace(graph, train=facts, negatives=graph.negatives[~np.isin(negatives, train)])
 
 
 def controlled_values(graph: NumericGraph, control: str, *, seed: int) -> NumericGraph:

@@ -61,7 +61,7 @@ def explain(
         "relation": names.relations[relation],
         "tail": names.entities[tail],
         "known": _split_of(graph, head, relation, tail),
-        **_verdict(trained, graph, scores, head, relation, tail),
+        **_verdict(predictor, graph, scores, head, relation, tail),
         "terms": _terms(run.config, encoded, head, tail),
     }
     if not (isinstance(encoded, EncodedEntities) and _decided(encoded)):
@@ -103,11 +103,12 @@ def _scores(predictor: Predictor, head: int, relation: int) -> np.ndarray:
 
 
 def _verdict(
-    trained: Trained, graph: NumericGraph, scores: np.ndarray, head: int, relation: int, tail: int
+    predictor: Predictor, graph: NumericGraph, scores: np.ndarray, head: int, relation: int, tail: int
 ) -> dict[str, float]:
+    pair = np.array([head]), np.array([tail])
     return {
         "score": float(scores[tail]),
-        "probability": float(trained.calibration.probability(scores[tail : tail + 1], relation)[0]),
+        "probability": float(predictor.probabilities(scores[tail : tail + 1], *pair, relation)[0]),
         "rank": filtered_rank(graph, scores, head, relation, tail),
     }
 
@@ -191,7 +192,7 @@ def _decided_order(encoded: EncodedEntities, head: int, tail: int) -> dict[str, 
     found |= {f"{side}_membership": float(order.membership[0, entity]) for side, entity in pairs}
     found["margin"] = found["head_position"] - found["tail_position"]
     found["noise"], found["reversed_share"] = float(order.noise[0]), float(order.reversed_share[0])
-    found["above"] = float(core_score.probability_above(order, jnp.array([[head]], jnp.int32))[0, 0, tail])
+    found["above"] = float(core_score.pair_probabilities(order, np.array([head]), np.array([tail]))[0])
     return {"decided_by": "order core", "order": found}
 
 
@@ -222,7 +223,8 @@ def _what_if(
     chunk = run.config.eval.chunk
     evaluator = Evaluator(run.programs.model, literals, changed, chunk=chunk, selection="all")
     params = run.refitted(trained.params, run.programs.model, changed)
-    after = _scores(Predictor(changed, evaluator, params, trained.calibration), head, relation)
+    predictor = Predictor(changed, evaluator, params, trained.calibration)
+    after = _scores(predictor, head, relation)
     names = graph.vocabulary.entities
     ranks = [ranks_of(row) for row in (before, after)]
     by_move = np.argsort(-np.abs(ranks[1] - ranks[0]), kind="stable")[:MOST_MOVED]
@@ -233,4 +235,4 @@ def _what_if(
     ]
     fields = graph.vocabulary.fields
     listed = [{"side": c.side, "field": fields[c.field], "value": c.value} for c in changes]
-    return {"changes": listed, **_verdict(trained, graph, after, head, relation, tail), "moved": moved}
+    return {"changes": listed, **_verdict(predictor, graph, after, head, relation, tail), "moved": moved}

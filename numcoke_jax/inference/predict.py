@@ -18,6 +18,7 @@ from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, NumericGraph, Vocabul
 from numcoke_jax.data.tail_index import TailIndex
 from numcoke_jax.evaluation.calibration import Calibration
 from numcoke_jax.evaluation.evaluator import Evaluator
+from numcoke_jax.models.score import EncodedEntities
 
 KNOWN = ("exclude", "mark")
 ENCODED_BYTES = 256 * 2**20  # of encoded relations that are kept
@@ -54,7 +55,7 @@ class Answers:
       tail: int32 [rows], entity id.
       rank: float64 [rows] among the candidates, ties at their mean rank.
       score: float32 [rows], the raw logit.
-      probability: float64 [rows], calibrated.
+      probability: float64 [rows], by an order core's positions, or calibrated.
       known: int8 [rows], position in `SPLITS` of the first split that has the fact, else `NO_SPLIT`.
     """
 
@@ -120,6 +121,14 @@ class Predictor:
         """`Evaluator.scored_heads` with what this predictor has encoded; same pieces and errors."""
         return self._evaluator.scored_heads(self._params, heads, relation, self.encoded(relation))
 
+    def probabilities(
+        self, scores: np.ndarray, heads: np.ndarray, tails: np.ndarray, relation: int
+    ) -> np.ndarray:
+        """Probabilities of facts with these scores, float64 [n]: by positions if an order core knows them."""
+        encoded = self.encoded(relation)
+        known = encoded.probabilities(heads, tails) if isinstance(encoded, EncodedEntities) else None
+        return self.calibration.probability(scores, relation) if known is None else known
+
     def encoded(self, relation: int) -> Any:
         """The model's encoding of all entities under `relation`; the newest ones are kept."""
         if relation in self._encoded:
@@ -160,7 +169,7 @@ class Predictor:
             tail=order[:, :top][wanted].astype(np.int32),
             rank=ranks[:, :top][wanted],
             score=chosen,
-            probability=self.calibration.probability(chosen, relation),
+            probability=self.probabilities(chosen, np.repeat(heads, given), order[:, :top][wanted], relation),
             known=column(known),
         )
         return answers, np.cumsum(given)

@@ -11,12 +11,13 @@ from typing import Any
 
 import flax.linen as nn
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 from jaxtyping import Array, Float, Int
 
 from numcoke_jax.models.numeric_order import RelationPositions
 from numcoke_jax.models.ops import pairwise, products
-from numcoke_jax.models.order_core.score import OrderPositions
+from numcoke_jax.models.order_core.score import OrderPositions, pair_probabilities
 
 ORDERS = ("reward", "penalty", "none")
 
@@ -30,7 +31,16 @@ class EncodedEntities:
     projected: Any  # float32 [S, N, d], W_r e_att; None without an order term
     positions: RelationPositions | None = None  # None without a numeric order term
     order: OrderPositions | None = None  # None without an order core; with it alone, the others are None
-    decided: Any = None  # bool [S], relations that the order core decides
+    decided: Any = None  # bool [S], relations that the order core decides; None with it alone: all
+
+    def probabilities(self, heads: np.ndarray, tails: np.ndarray) -> np.ndarray | None:
+        """P(head above tail) of pairs under the first slot's relation, float64 [n].
+
+        None if no order core decides the relation: then a score must be calibrated.
+        """
+        if self.order is None or not (self.decided is None or bool(self.decided[0])):
+            return None
+        return pair_probabilities(self.order, heads, tails)
 
 
 def rows_of_heads(table: Float[Array, "S N d"], heads: Int[Array, "S H"]) -> Float[Array, "S H d"]:

@@ -13,7 +13,7 @@ from numcoke_jax.data.batches import Batch, TrainBatches, choose_epochs
 from numcoke_jax.data.graph import RELATION, NumericGraph
 from numcoke_jax.data.literals import Literals, LiteralScale
 from numcoke_jax.data.load import LoadedGraph, load_graph
-from numcoke_jax.data.variants import HeldOut, controlled_values, hold_out
+from numcoke_jax.data.variants import HeldOut, controlled_values, hide_fields, hold_out, reversed_facts
 from numcoke_jax.evaluation.evaluator import Evaluator
 from numcoke_jax.models import FITTED, READS_FACTS, GraphSizes
 from numcoke_jax.models.interface import FittedModel, KnowledgeModel
@@ -204,11 +204,19 @@ def _without_effect(
 
 
 def trained_on(config: ConfigDict, loaded: LoadedGraph) -> tuple[LoadedGraph, HeldOut | None]:
-    """The graph that a run trains on, made from its data: values as the control says, entities held out."""
-    graph = controlled_values(loaded.graph, config.data.control, seed=config.data.seed)
-    if graph is not loaded.graph:
-        notice = f"control experiment: the values are {config.data.control}"
-        loaded = dataclasses.replace(loaded, graph=graph, notices=[*loaded.notices, notice])
+    """The graph that a run trains on: values and facts as `config.data` says, entities held out."""
+    data, notices = config.data, []
+    graph = controlled_values(loaded.graph, data.control, seed=data.seed)
+    if data.control != "true":
+        notices.append(f"control experiment: the values are {data.control}")
+    if data.hide:
+        graph = hide_fields(graph, data.hide)
+        notices.append(f"data.hide: no literals of {', '.join(data.hide)}")
+    if data.reversed:
+        graph = reversed_facts(graph, data.reversed, seed=data.seed)
+        notices.append(f"data.reversed: {data.reversed:.0%} of the training facts are turned around")
+    if notices:
+        loaded = dataclasses.replace(loaded, graph=graph, notices=[*loaded.notices, *notices])
     held_out = None
     if config.eval.inductive:
         graph, held_out = hold_out(graph, config.eval.inductive, config.data.seed)

@@ -10,9 +10,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 from jax.scipy.special import log_ndtr
 from jaxtyping import Array, Bool, Float, Int
+from scipy.special import ndtr
 
 LARGEST_Z = 1e4  # beyond, only the order of logits would be lost to overflow
 LINEAR = 30.0  # logits up to here are exact; larger ones are compressed, in order
@@ -45,11 +47,18 @@ def order_logits(positions: OrderPositions, heads: Int[Array, "S H"]) -> Float[A
     return jnp.where(never, NEVER, odds)
 
 
-def probability_above(positions: OrderPositions, heads: Int[Array, "S H"]) -> Float[Array, "S H N"]:
-    """P(h above t) itself: the probability of a fact if tail and distance are such that there may be one."""
-    z, never = _standardised_gap(positions, heads)
-    above = jnp.exp(_log_mixture(z, positions.reversed_share[:, None, None]))
-    return jnp.where(never, 0.0, above)
+def pair_probabilities(positions: OrderPositions, heads: np.ndarray, tails: np.ndarray) -> np.ndarray:
+    """P(h above t) itself, float64 [n] on the host, of pairs under the first slot's relation.
+
+    It is the probability of a fact where tail and distance are such that there may be one.
+    """
+    mean, width = (np.asarray(rows[0], np.float64) for rows in (positions.mean, positions.width))
+    noise, share = float(positions.noise[0]), float(positions.reversed_share[0])
+    gap = mean[heads] - mean[tails]
+    deviation = np.sqrt(width[heads] ** 2 + width[tails] ** 2 + noise**2)
+    above = share + (1.0 - 2.0 * share) * ndtr(gap / deviation)
+    level = (width[heads] == 0) & (width[tails] == 0) & (gap == 0)
+    return np.where(level | (heads == tails), 0.0, above)
 
 
 def _standardised_gap(
