@@ -164,7 +164,7 @@ def test_known_bounds(key: str, wrong: Any, allowed: Any) -> None:
 
 def test_choices_are_those_of_the_code_that_uses_them() -> None:
     from numcoke_jax import calibration, selection
-    from numcoke_jax.data import comparisons, controls, folder, normalize, synthetic, tables
+    from numcoke_jax.data import comparisons, controls, folder, normalize, rakge, synthetic, tables
     from numcoke_jax.losses import contrastive
     from numcoke_jax.models import MODELS, attention, entity_table, fusion, nrn, numeric_embedding, score
     from numcoke_jax.ops import products
@@ -175,7 +175,7 @@ def test_choices_are_those_of_the_code_that_uses_them() -> None:
         "model.attributes": entity_table.ATTRIBUTES,
         "model.value_encoding": nrn.ENCODINGS,
         "data.bad_values": folder.BAD_VALUES,
-        "data.table": (*tables.TABLES, "fb15k_237", "synthetic"),
+        "data.table": (*tables.TABLES, *rakge.AUTHORS_GRAPHS, "fb15k_237", "synthetic"),
         "data.groups": comparisons.GROUPS,
         "data.protocol": comparisons.PROTOCOLS,
         "data.direction": comparisons.DIRECTIONS,
