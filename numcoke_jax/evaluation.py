@@ -16,6 +16,7 @@ from numcoke_jax.models.interface import KnowledgeModel
 from numcoke_jax.placement import PaddedEncoding, fetch, unpadded, zeros_after
 from numcoke_jax.ranking import FilteredRanks, KnownTails, filtered_ranks, summaries
 from numcoke_jax.selection import selection_filter
+from numcoke_jax.sorted_ranks import SORTED_FROM
 
 Metrics = dict[str, dict[str, float | int | None]]  # {"all": {...}, "exclude_self": {...}}
 
@@ -113,8 +114,11 @@ class Evaluator:
         encoding, scoring = encode.memory_analysis(), score.memory_analysis()
         if encoding is None or scoring is None:  # the platform does not say
             return 0
-        # Two chunks are in flight: their scores, and their filters of one byte per entry.
-        chunks = 2 * (scoring.output_size_in_bytes + self.chunk * self._graph.num_entities)
+        # Two chunks are in flight: their scores, their filters of one byte per entry, and where heads have
+        # many queries the sorted scores.
+        most = max(len(self._graph.valid), len(self._graph.test))
+        kept = 2 if most >= SORTED_FROM * self.chunk else 1
+        chunks = 2 * (kept * scoring.output_size_in_bytes + self.chunk * self._graph.num_entities)
         temporary = max(encoding.temp_size_in_bytes, scoring.temp_size_in_bytes)
         return temporary + encoding.output_size_in_bytes + chunks
 

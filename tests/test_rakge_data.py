@@ -33,7 +33,7 @@ def write_credit(path: Path, changed: dict[str, str] | None = None) -> None:
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = None
         for number, limit in {**LIMITS, 99: 1}.items():
-            row = {"ID": number, "LIMIT_BAL": limit, "AGE": 20 + number, "SEX": 2}
+            row: dict[str, int | str] = {"ID": number, "LIMIT_BAL": limit, "AGE": 20 + number, "SEX": 2}
             row |= {f"PAY_{month}": month - number for month in (0, 2, 3, 4, 5, 6)}
             row |= {f"BILL_AMT{month}": number * (month - 1) for month in range(1, 7)}
             row |= {f"PAY_AMT{month}": number + month - 1 for month in range(1, 7)}
@@ -138,8 +138,10 @@ def test_songs_are_known_by_their_running_number(tmp_path, monkeypatch):
     facts = [("id2", "tempo_comp", "id0"), ("id0", "artist", "Drake")]
     write_facts(tmp_path / "rakge" / "spotify" / "train.txt", facts)
     fields = list(RAKGE_SPOTIFY.fields)
-    rows = [[number, *(10 * number + place for place in range(len(fields)))] for number in (2, 0, 1)]
-    text = "\n".join(",".join(map(str, row)) for row in [["", *fields], *rows])
+    rows: list[list[object]] = [
+        [number, *(10 * number + place for place in range(len(fields)))] for number in (2, 0, 1)
+    ]
+    text = "\n".join(",".join(f"{cell}" for cell in row) for row in [["", *fields], *rows])
     (tmp_path / "spotify.csv").write_text(text + "\n", encoding="utf-8")
     graph = load("", table="rakge_spotify").graph
     assert graph.vocabulary.entities == ("Drake", "id0", "id2")  # id1 is in no fact
@@ -159,7 +161,7 @@ def test_missing_files_are_named_with_their_source(tmp_path, monkeypatch):
         f"rakge_credit: no rakge/credit/train.txt in {given}, {variable}, {cache}, and it cannot be "
         "downloaded by itself: get train.txt and neg.txt from https://github.com/22zwChen/KADGN (Apache-2.0, "
         f"as its repository states), save them in {variable}/rakge/credit, or set $NUMCOKE_DATA to a folder "
-        "that has rakge/credit"
+        "that has it"
     )
 
 

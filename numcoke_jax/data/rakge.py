@@ -159,9 +159,9 @@ def find_authors_files(wanted: AuthorsGraph, directory: str) -> Path:
             if os.path.isfile(folder / inner / FILES[0]):
                 return folder / inner
     raise UserError(
-        f"{wanted.name}: no {first}/{FILES[0]} in {', '.join(map(str, folders))}, and it cannot be downloaded "
-        f"by itself: get {' and '.join(FILES)} from {REPOSITORY} ({LICENCE}), save them in "
-        f"{download_folder() / first}, or set ${FOLDER_VARIABLE} to a folder that has {first}"
+        f"{wanted.name}: no {first}/{FILES[0]} in {', '.join(map(str, folders))}, and it cannot be "
+        f"downloaded by itself: get {' and '.join(FILES)} from {REPOSITORY} ({LICENCE}), save them in "
+        f"{download_folder() / first}, or set ${FOLDER_VARIABLE} to a folder that has it"
     )
 
 
