@@ -1,7 +1,7 @@
 """Puts finished runs side by side: `python -m numcoke_jax.compare RUN RUN ...`.
 
 Reads report.json and config.json of every workdir and nothing else: needs no data, no model and no JAX.
-Shows the metrics of each run, the MRR by relation, and the config keys in which the runs differ.
+Shows the order measures and the ranks of each run, both by relation, and the config keys that differ.
 """
 
 import dataclasses
@@ -17,6 +17,7 @@ from numcoke_jax.config import default_config
 from numcoke_jax.config_checks import flatten, home_path, printable, shown_path
 from numcoke_jax.console import Console
 from numcoke_jax.errors import UserError
+from numcoke_jax.order_tables import ORDER_REMARK, ORDER_TITLES, order_cells
 from numcoke_jax.progress import duration
 from numcoke_jax.report import METRICS, REPORT_FILE, read_json
 
@@ -47,7 +48,8 @@ def parser() -> OneLineParser:
     """The options of the command."""
     options = OneLineParser(
         prog="python -m numcoke_jax.compare",
-        description="Puts finished runs side by side: metrics, MRR by relation, config keys that differ.",
+        description="Puts finished runs side by side: order and rank metrics, also by relation, config keys "
+        "that differ.",
         allow_abbrev=False,
     )
     options.add_argument("runs", nargs="+", metavar="RUN", help="workdir of a finished run")
@@ -85,22 +87,28 @@ def comparison(runs: Sequence[FinishedRun]) -> dict[str, Any]:
     """Results of the runs and where the runs differ, as JSON values.
 
     Returns:
-      {"runs": [{"run", "seed", "best_epoch", "seconds", "complete", "valid", "test" (metrics),
-      "calibration_error", "inductive_mrr"}], "relations": {name: [MRR per run]}, "config": {key: [value per
-      run]} for the keys that differ, "same_data": bool, or None if a run does not say}; what a run does not
-      have is None.
+      {"runs": [{"run", "seed", "best_epoch", "seconds", "complete", "order" (measures of all test pairs, and
+      "narrowest_quarter" with its accuracy), "valid", "test" (metrics), "calibration_error",
+      "inductive_mrr"}], "order_relations": {name: [order accuracy per run]}, "relations": {name: [MRR per
+      run]}, "config": {key: [value per run]} for the keys that differ, "same_data": bool, or None if a run
+      does not say}; what a run does not have is None.
     """
     hashes = [run.report.get("environment", {}).get("data_sha256") for run in runs]
-    relations = dict.fromkeys(name for run in runs for name in run.report.get("relations") or {})
     return {
         "runs": [_row(run) for run in runs],
-        "relations": {
-            name: [((run.report.get("relations") or {}).get(name) or {}).get("mrr") for run in runs]
-            for name in relations
-        },
+        "order_relations": _by_relation([(run.report.get("order") or {}).get("relations") for run in runs]),
+        "relations": _by_relation([run.report.get("relations") for run in runs], "mrr"),
         "config": differing([run.config for run in runs]),
         "same_data": None if None in hashes else len(set(hashes)) == 1,
     }
+
+
+def _by_relation(
+    found: Sequence[Mapping[str, Any] | None], key: str = "order_accuracy"
+) -> dict[str, list[float | None]]:
+    """relation -> the entry `key` of each run; None where a run lacks it."""
+    names = dict.fromkeys(name for relations in found for name in relations or {})
+    return {name: [((relations or {}).get(name) or {}).get(key) for relations in found] for name in names}
 
 
 def differing(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
@@ -117,6 +125,7 @@ def show(found: Mapping[str, Any], console: Console) -> None:
     """Write a comparison as tables of at most 80 columns."""
     runs = found["runs"]
     names = [f"{number} {run['run']}" for number, run in enumerate(runs, 1)]
+    _show_order(names, runs, console)
     rows = [(name, *_metrics(run["test"])) for name, run in zip(names, runs, strict=True)]
     titles = (">facts", ">MRR", ">MR", ">Hits@1", ">Hits@3", ">Hits@10")
     console.table("Test", "tails ranked, filtered", ("run", *titles), rows)
@@ -135,11 +144,15 @@ def show(found: Mapping[str, Any], console: Console) -> None:
     titles = (">seed", ">best epoch", ">time", ">valid MRR", ">ECE", ">held out")
     remark = "ECE: calibration error on test facts; held out: MRR of unseen entities"
     console.table("Runs", remark, ("run", *titles), rows)
-    relations = sorted(found["relations"].items(), key=lambda item: _lowest(item[1]))
-    if len(relations) > 1:
-        more = f", the {MOST_RELATIONS} lowest of {len(relations)}" if len(relations) > MOST_RELATIONS else ""
-        shown = {name: [_figure(mrr) for mrr in mrrs] for name, mrrs in relations[:MOST_RELATIONS]}
-        _blocks(f"Test MRR by relation{more}", "relation", shown, console)
+    for title, key in (("order accuracy", "order_relations"), ("MRR", "relations")):
+        relations = sorted(found[key].items(), key=lambda item: _lowest(item[1]))
+        if len(relations) > 1:
+            many = len(relations) > MOST_RELATIONS
+            more = f", the {MOST_RELATIONS} lowest of {len(relations)}" if many else ""
+            shown = {
+                name: [_figure(value) for value in values] for name, values in relations[:MOST_RELATIONS]
+            }
+            _blocks(f"Test {title} by relation{more}", "relation", shown, console)
     if found["config"]:
         shown = {key: [_shortened(value) for value in values] for key, values in found["config"].items()}
         _blocks("Config keys that differ", "key", shown, console)
@@ -150,6 +163,19 @@ def show(found: Mapping[str, Any], console: Console) -> None:
         console.warn(f"not trained to the end, evaluated on the way: {unfinished}")
     if found["same_data"] is False:
         console.warn("the runs have different data: their metrics are not for the same task")
+
+
+def _show_order(names: Sequence[str], runs: Sequence[Mapping[str, Any]], console: Console) -> None:
+    """The table of order measures of the runs that have any."""
+    rows = [
+        (name, *order_cells(run["order"], NOT_THERE), _figure(run["order"]["narrowest_quarter"]))
+        for name, run in zip(names, runs, strict=True)
+        if run["order"]
+    ]
+    if rows:
+        columns = ("run", *(f">{title}" for title in ORDER_TITLES.values()), ">narrow")
+        remark = f"{ORDER_REMARK}; narrow: accuracy of the narrowest quarter of value gaps"
+        console.table("Order", remark, columns, rows)
 
 
 def _read_run(workdir: Path, name: str) -> FinishedRun:
@@ -171,10 +197,16 @@ def _read_run(workdir: Path, name: str) -> FinishedRun:
 def _row(run: FinishedRun) -> dict[str, Any]:
     report = run.report
     calibration = report.get("calibration")
+    order = report.get("order")
     return {
         "run": run.name,
         **{key: report[key] for key in ("seed", "best_epoch", "seconds")},
         "complete": report.get("complete"),
+        "order": order
+        and {
+            **{name: order["all"][name] for name in ORDER_TITLES},
+            "narrowest_quarter": order["narrowest_quarter"]["order_accuracy"],
+        },
         **{split: {name: report[split][name] for name in METRICS} for split in ("valid", "test")},
         "calibration_error": calibration["test"]["after"]["ece"] if calibration else None,
         "inductive_mrr": report["inductive"]["mrr"] if "inductive" in report else None,

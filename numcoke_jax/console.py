@@ -25,6 +25,7 @@ from rich.text import Text
 from numcoke_jax.config import default_config
 from numcoke_jax.config_checks import RULES, flatten
 from numcoke_jax.graph import SPLITS, NumericGraph
+from numcoke_jax.order_tables import ORDER_REMARK, ORDER_TITLES, order_cells, order_rows
 from numcoke_jax.progress import BarDisplay, ProgressReporter, QuietDisplay, duration
 
 WIDTH = 80  # without a terminal to ask
@@ -32,6 +33,7 @@ SMALLEST_WIDTH = 40  # below it tables lose their meaning: let the terminal wrap
 LONGEST_NAME = 25  # of a field, so that two stand side by side
 MOST_FIELDS = 30  # with more, only the ends of the list are shown
 SHOWN_ENDS = 6
+MOST_RELATIONS = 12  # in the table of orders; report.json has all
 ELLIPSIS = "..."
 INDENT = 14  # of what follows a label
 VALIDATION_COLUMNS = (  # key of a row, title, width
@@ -155,7 +157,13 @@ class Console:
         self._print(Text("".join(cells) + ("  best" if row.get("best") else "")))
 
     def result_table(self, report: Mapping[str, Any]) -> None:
-        """The ranking of the validation and test facts, each also without the head as a candidate."""
+        """The order measures of the test facts; then the ranks of both splits, also without the head."""
+        rows, more = order_rows(report, MOST_RELATIONS)
+        if rows:
+            columns = ("test facts", *(f">{title}" for title in ORDER_TITLES.values()))
+            cells = [(name, *order_cells(measures)) for name, measures in rows]
+            self._print(Text())
+            self.table("Order", f"{ORDER_REMARK}{more}", columns, cells)
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         table.add_column("facts", no_wrap=True)
         table.add_column("count", justify="right", no_wrap=True)
@@ -173,7 +181,8 @@ class Console:
                     name, _number("count", metrics["count"]), *(_number(m, metrics[m]) for m in METRIC_TITLES)
                 )
         best = f"best epoch {report['best_epoch']}, seed {report['seed']}, {duration(report['seconds'])}"
-        self._print(Text())
+        if not rows:
+            self._print(Text())
         self._title("Results", f"tails ranked, filtered; {best}")
         self._print(table)
 

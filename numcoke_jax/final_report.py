@@ -6,15 +6,19 @@ import os
 import pathlib
 from typing import Any
 
+import numpy as np
+
 from numcoke_jax.calibration import calibrate
 from numcoke_jax.checkpoints import Checkpoints
 from numcoke_jax.compared_fields import compared_fields
 from numcoke_jax.console import Console
 from numcoke_jax.errors import UserError
 from numcoke_jax.evaluation import relation_metrics
+from numcoke_jax.graph import RELATION
 from numcoke_jax.html_report import HTML_FILE, write_html_report
 from numcoke_jax.inductive import rank_held_out
-from numcoke_jax.order_accuracy import field_of_relation, order_accuracy
+from numcoke_jax.order_accuracy import field_of_relation, orders_of_split, summary
+from numcoke_jax.order_measures import order_measures
 from numcoke_jax.placement import leads
 from numcoke_jax.ranking import summaries
 from numcoke_jax.report import (
@@ -93,7 +97,7 @@ def rank_and_report(
     if fields:
         report["compared_fields"] = {name: dataclasses.asdict(found[0]) for name, found in fields.items()}
     report["relations"] = relation_metrics(run.graph, "test", every_rank["test"])
-    report["order_accuracy"] = order_accuracy_of(run, params)
+    report |= orders_of(run, params)
     report["calibration_kind"] = run.config.eval.calibration
     report["calibration"] = calibration_of(run, params)
     if run.held_out is not None:
@@ -131,12 +135,21 @@ def calibration_of(run: Run, params: Any) -> dict[str, Any] | None:
     )
 
 
-def order_accuracy_of(run: Run, params: Any) -> list[dict[str, Any]]:
-    """Shares of test pairs in the right order; [] unless relations are named after the fields compared."""
+def orders_of(run: Run, params: Any) -> dict[str, Any]:
+    """The entries "order", the measures of test pairs (None without any), and "order_accuracy".
+
+    The latter, shares in the right order by value gap, is [] unless the relations are named after the fields
+    that they compare.
+    """
     graph = run.graph
-    if not len(graph.test) or None in [field_of_relation(graph, r) for r in range(graph.num_relations)]:
-        return []
-    return order_accuracy(graph, "test", run.scale, run.evaluate, params)
+    if not len(graph.test):
+        return {"order": None, "order_accuracy": []}
+    orders = orders_of_split(graph, "test", run.scale, run.evaluate, params)
+    fields = [field_of_relation(graph, relation) for relation in np.unique(graph.test[:, RELATION]).tolist()]
+    return {
+        "order": order_measures(graph, graph.test, orders),
+        "order_accuracy": [] if None in fields else summary(orders),
+    }
 
 
 def _keep_evaluation(run: Run, workdir: pathlib.Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from numcoke_jax import svg
 from numcoke_jax.evaluation import relation_metrics
-from numcoke_jax.final_report import calibration_of, order_accuracy_of
+from numcoke_jax.final_report import calibration_of, orders_of
 from numcoke_jax.html_report import Details, Section, Table, render, write_html_report
 from numcoke_jax.ranking import summaries
 from numcoke_jax.report import build_report
@@ -64,7 +64,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]
         found = {split: m["all"] | {"exclude_self": m["exclude_self"]} for split, m in whole.items()}
         report = build_report(seed=0, best_epoch=3, seconds=61.0, complete=True, graph=run.graph, **found)
         report["relations"] = relation_metrics(run.graph, "test", ranks["test"])
-        report["order_accuracy"] = order_accuracy_of(run, trained.params)
+        report |= orders_of(run, trained.params)
         report["calibration"] = calibration_of(run, trained.params)
         rows = [
             {"step": 3 * e, "epoch": e, "kind": kind, **values}

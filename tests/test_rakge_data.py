@@ -138,10 +138,10 @@ def test_songs_are_known_by_their_running_number(tmp_path, monkeypatch):
     facts = [("id2", "tempo_comp", "id0"), ("id0", "artist", "Drake")]
     write_facts(tmp_path / "rakge" / "spotify" / "train.txt", facts)
     fields = list(RAKGE_SPOTIFY.fields)
-    rows: list[list[object]] = [
-        [number, *(10 * number + place for place in range(len(fields)))] for number in (2, 0, 1)
-    ]
-    text = "\n".join(",".join(f"{cell}" for cell in row) for row in [["", *fields], *rows])
+    lines = [",".join(["", *fields])]
+    for number in (2, 0, 1):
+        lines.append(",".join(str(cell) for cell in [number, *(10 * number + place for place in range(10))]))
+    text = "\n".join(lines)
     (tmp_path / "spotify.csv").write_text(text + "\n", encoding="utf-8")
     graph = load("", table="rakge_spotify").graph
     assert graph.vocabulary.entities == ("Drake", "id0", "id2")  # id1 is in no fact
