@@ -168,13 +168,14 @@ def show(found: Mapping[str, Any], console: Console) -> None:
 def _show_order(names: Sequence[str], runs: Sequence[Mapping[str, Any]], console: Console) -> None:
     """The table of order measures of the runs that have any."""
     rows = [
-        (name, *order_cells(run["order"], NOT_THERE), _figure(run["order"]["narrowest_quarter"]))
+        (name, *order_cells(run["order"], NOT_THERE)[:-1], _figure(run["order"]["narrowest_quarter"]))
         for name, run in zip(names, runs, strict=True)
         if run["order"]
     ]
     if rows:
-        columns = ("run", *(f">{title}" for title in ORDER_TITLES.values()), ">narrow")
-        remark = f"{ORDER_REMARK}; narrow: accuracy of the narrowest quarter of value gaps"
+        titles = list(ORDER_TITLES.values())[:-1]  # --json has all: the runs' names need the room
+        columns = ("run", *(f">{title}" for title in titles), ">narrow")
+        remark = f"{ORDER_REMARK}; narrow: accuracy at the least gaps"
         console.table("Order", remark, columns, rows)
 
 

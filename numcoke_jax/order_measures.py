@@ -114,7 +114,7 @@ class TauSums:
         discordant = _inversions(second[np.lexsort((second, first))])
         # Pairs that differ in both are concordant or discordant.
         concordant = pairs - tied_one - tied_other + tied_both - discordant
-        return cls(concordant - discordant, math.sqrt(pairs - tied_one) * math.sqrt(pairs - tied_other))
+        return cls(concordant - discordant, math.sqrt((pairs - tied_one) * (pairs - tied_other)))
 
     def __add__(self, other: "TauSums") -> "TauSums":
         """Counts of both parts together."""

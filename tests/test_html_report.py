@@ -15,6 +15,7 @@ from numcoke_jax import svg
 from numcoke_jax.evaluation import relation_metrics
 from numcoke_jax.final_report import calibration_of, orders_of
 from numcoke_jax.html_report import Details, Section, Table, render, write_html_report
+from numcoke_jax.order_tables import ABOUT_MRR, ABOUT_ORDER
 from numcoke_jax.ranking import summaries
 from numcoke_jax.report import build_report
 from tests.tiny_runs import compiled_fast, config_of, numcoke, train, untrained, write_folder
@@ -99,6 +100,16 @@ def test_the_numbers_of_the_report_stand_on_the_page(page: tuple[str, dict[str, 
     assert f"{report['calibration']['test']['after']['ece']:.4f}" in words
     assert f"{report['relations']['higher']['mrr']:.4f}" in words
     assert {"model.dim (changed)", "data.normalize", "data_sha256"} <= set(words)
+
+
+def test_order_measures_come_before_ranks_with_what_both_show(page: tuple[str, dict[str, Any]]) -> None:
+    text, report = page
+    words = Page(text).words
+    for found in (report["order"]["all"], report["order"]["relations"]["higher"]):
+        for name in ("order_accuracy", "auc", "log_loss", "tau"):
+            assert f"{found[name]:.4f}" in words
+    assert words.index(ABOUT_ORDER) < words.index(ABOUT_MRR)
+    assert f"test order accuracy {report['order']['all']['order_accuracy']:.4f}, test MRR" in text
 
 
 @pytest.mark.parametrize("empty", ["valid", "test", "literals"])
