@@ -17,7 +17,7 @@ from numcoke_jax.config import default_config
 from numcoke_jax.config_checks import flatten, home_path, printable, shown_path
 from numcoke_jax.console import Console
 from numcoke_jax.errors import UserError
-from numcoke_jax.order_tables import ORDER_REMARK, ORDER_TITLES, order_cells
+from numcoke_jax.order_tables import ORDER_REMARK, ORDER_TITLES, TERMINAL_TITLES, order_cells
 from numcoke_jax.progress import duration
 from numcoke_jax.report import METRICS, REPORT_FILE, read_json
 
@@ -168,14 +168,17 @@ def show(found: Mapping[str, Any], console: Console) -> None:
 def _show_order(names: Sequence[str], runs: Sequence[Mapping[str, Any]], console: Console) -> None:
     """The table of order measures of the runs that have any."""
     rows = [
-        (name, *order_cells(run["order"], NOT_THERE)[:-1], _figure(run["order"]["narrowest_quarter"]))
+        (
+            name,
+            *order_cells(run["order"], NOT_THERE)[: len(TERMINAL_TITLES)],
+            _figure(run["order"]["narrowest_quarter"]),
+        )
         for name, run in zip(names, runs, strict=True)
         if run["order"]
     ]
     if rows:
-        titles = list(ORDER_TITLES.values())[:-1]  # --json has all: the runs' names need the room
-        columns = ("run", *(f">{title}" for title in titles), ">narrow")
-        remark = f"{ORDER_REMARK}; narrow: accuracy at the least gaps"
+        columns = ("run", *(f">{title}" for title in TERMINAL_TITLES), ">narrow")
+        remark = f"{ORDER_REMARK}; narrow: accuracy at the narrowest gaps"
         console.table("Order", remark, columns, rows)
 
 

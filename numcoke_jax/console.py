@@ -25,7 +25,7 @@ from rich.text import Text
 from numcoke_jax.config import default_config
 from numcoke_jax.config_checks import RULES, flatten
 from numcoke_jax.graph import SPLITS, NumericGraph
-from numcoke_jax.order_tables import ORDER_REMARK, ORDER_TITLES, order_cells, order_rows
+from numcoke_jax.order_tables import ORDER_REMARK, TERMINAL_TITLES, order_cells, order_rows
 from numcoke_jax.progress import BarDisplay, ProgressReporter, QuietDisplay, duration
 
 WIDTH = 80  # without a terminal to ask
@@ -160,8 +160,8 @@ class Console:
         """The order measures of the test facts; then the ranks of both splits, also without the head."""
         rows, more = order_rows(report, MOST_RELATIONS)
         if rows:
-            columns = ("test facts", *(f">{title}" for title in ORDER_TITLES.values()))
-            cells = [(name, *order_cells(measures)) for name, measures in rows]
+            columns = ("test facts", *(f">{title}" for title in TERMINAL_TITLES))
+            cells = [(name, *order_cells(measures)[: len(TERMINAL_TITLES)]) for name, measures in rows]
             self._print(Text())
             self.table("Order", f"{ORDER_REMARK}{more}", columns, cells)
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)

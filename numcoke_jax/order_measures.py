@@ -8,8 +8,9 @@ raw scores; facts with h = t have no order and are left out.
   cross-entropy gives to (h, r, t) if one of the two holds and the other does not.
 * AUC: facts with d are positives, their reverses with -d negatives, both of one relation; the share of
   (positive, negative) in the right order, ties half.  It is the AUC of sigmoid(d), without its rounding.
-* tau: Kendall's, of the order of all entities by `pair_scores.RelationPairs.strength` with the facts:
-  (concordant - discordant) / facts.  A fact is concordant if its head is stronger than its tail.
+* tau: Kendall's, of one order of all entities with the facts: (concordant - discordant) / facts.  The order
+  is by `pair_scores.RelationPairs.strength`, the share of the others that an entity scores above; a fact is
+  concordant if its head is stronger than its tail.
 * tau of values: Kendall's tau-b of the same order with the observed values of the compared field, turned
   round if heads have the lower ones; for relations named after a field.
 

@@ -14,13 +14,14 @@ ORDER_TITLES = {
     "tau": "tau",
     "tau_values": "tau values",
 }
+TERMINAL_TITLES = tuple(ORDER_TITLES.values())[:-1]  # 80 columns; report.json and the page have all
 ORDER_REMARK = "test facts against their reverses"
 ABOUT_ORDER = (
     "Each test fact (h, r, t) is compared with its reverse (t, r, h). Accuracy: how often the fact scores "
     "higher, ties half. AUC and log loss: of sigmoid(score of the fact - score of the reverse). Tau: "
-    "Kendall's, of the one order in which the model puts all entities by their mean score difference, with "
-    "the test facts; tau values: tau-b with the observed values of the compared field. Narrowest quarter: "
-    "the smallest differences in position of two observed values."
+    "Kendall's, of one order of all entities, by the share of the others that each is scored above, with the "
+    "test facts; tau values: tau-b with the observed values of the compared field. Narrowest gaps: the "
+    "quarter of pairs whose observed values differ least in position."
 )
 ABOUT_MRR = (
     "MRR and Hits@k show whether true tails rank above false ones for the same head, not whether the head "
@@ -45,7 +46,7 @@ def order_rows(report: Mapping[str, Any], most: int) -> tuple[list[tuple[str, Ma
         return [], ""
     rows = [("all pairs", found["all"])]
     if found["narrowest_quarter"]["count"]:
-        rows.append(("narrowest quarter", found["narrowest_quarter"]))
+        rows.append(("narrowest gaps", found["narrowest_quarter"]))
     measured = {name: row for name, row in found["relations"].items() if row["count"]}
     if len(measured) < 2:
         return rows, ""
@@ -56,7 +57,7 @@ def order_rows(report: Mapping[str, Any], most: int) -> tuple[list[tuple[str, Ma
 
 
 def order_cells(measures: Mapping[str, Any], missing: str = "-") -> list[str]:
-    """The cells of `ORDER_TITLES`."""
+    """The cells of `ORDER_TITLES`; of "narrow" rows the last is missing: tau of values is about entities."""
     return [
         f"{measures['count']:,}",
         *(_cell(measures.get(name), missing) for name in list(ORDER_TITLES)[1:]),

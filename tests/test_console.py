@@ -331,12 +331,12 @@ def test_order_measures_come_before_ranks() -> None:
     screen = Screen(encoding="ascii")
     Console(screen).result_table({**REPORT, "order": order})
     lines = [line.split() for line in screen.shown().replace("|", " ").splitlines()]
-    cells = ["0.8000", "0.5000", "0.5000", "-"]
+    cells = ["0.8000", "0.5000", "0.5000"]
     assert lines[1] == ["Order", "test", "facts", "against", "their", "reverses"]
-    assert lines[2][2:] == ["pairs", "accuracy", "AUC", "log", "loss", "tau", "tau", "values"]
+    assert lines[2][2:] == ["pairs", "accuracy", "AUC", "log", "loss", "tau"]
     assert lines[4:8] == [
         ["all", "pairs", "1,200", "0.7500", *cells],
-        ["narrowest", "quarter", "300", "0.7500", *cells],
+        ["narrowest", "gaps", "300", "0.7500", *cells],
         ["slower", "1,200", "0.6000", *cells],
         ["faster", "1,200", "0.9000", *cells],
     ]

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
+from numcoke_jax import pair_scores
 from numcoke_jax.graph import NumericGraph, Vocabulary
 from numcoke_jax.order_accuracy import pair_orders
 from numcoke_jax.order_measures import ORDER_MEASURES, OrderSums, TauSums, order_measures, twice_above
@@ -50,14 +51,18 @@ def measured(graph, scores, chunk=4):
 
 
 def strengths(scores, entities):
-    return {e: np.mean([scores[e, o] - scores[o, e] for o in entities if o != e]) for e in entities}
+    """The share of the others that each entity scores above, a tie half."""
+    return {
+        e: np.mean([(np.sign(scores[e, o] - scores[o, e]) + 1) / 2 for o in entities if o != e] or [0.0])
+        for e in entities
+    }
 
 
 def by_loops(scores, facts):
     """The measures of one relation's facts, from their definitions."""
+    entities = sorted({e for fact in facts for e in fact})
     facts = [(h, t) for h, t in facts if h != t]
     margins = [scores[h, t] - scores[t, h] for h, t in facts]
-    entities = sorted({e for fact in facts for e in fact})
     strength = strengths(scores, entities)
     signs = [np.sign(round(strength[h] - strength[t], 9)) for h, t in facts]
     wins = [(one > -other) + (one == -other) / 2 for one, other in itertools.product(margins, margins)]
@@ -125,6 +130,22 @@ def test_measures_are_the_same_for_every_chunk_size(chunk):
     facts = np.unique(rng.integers(0, [6, 2, 6], size=(25, 3)), axis=0)
     scores = rng.normal(size=(2, 6, 6))
     assert measured(graph_of(facts), scores, chunk) == measured(graph_of(facts), scores)
+
+
+@pytest.mark.parametrize("most", [0, 6 * 3, 6 * 6])
+def test_of_many_entities_a_part_are_opponents_of_all(monkeypatch, most):
+    """At least two opponents: the first and the last entity; else as many as fit, evenly spaced."""
+    monkeypatch.setattr(pair_scores, "MOST_SCORES", most)
+    rng = np.random.default_rng(1)
+    scores = np.round(rng.normal(size=(6, 6)), 1).astype(np.float32)
+    facts = np.array([(h, 0, (h + 1) % 6) for h in range(6)])
+    (found,) = pair_scores.scored_pairs(
+        facts, lambda _: scores, lambda rows, heads: jnp.asarray(rows)[heads], 4
+    )
+    opponents = {0: [0, 5], 18: [0, 2, 5], 36: [0, 1, 2, 3, 4, 5]}[most]
+    for e in range(6):
+        signs = [np.sign(scores[e, o] - scores[o, e]) for o in opponents if o != e]
+        assert found.strength[e] == pytest.approx(np.mean([(sign + 1) / 2 for sign in signs]))
 
 
 COMPLETE = [(h, 0, t) for h in range(6) for t in range(h) if (h, t) not in {(5, 0), (4, 1)}]
@@ -216,7 +237,7 @@ def test_rows_of_a_table_put_all_pairs_first_and_the_least_accurate_relations_ne
     narrow = {**row, "count": 300, "gap": 0.1}
     report = {"order": {"all": row, "narrowest_quarter": narrow, "relations": relations}}
     rows, more = order_rows(report, 2)
-    assert [name for name, _ in rows] == ["all pairs", "narrowest quarter", "r1", "r2"]
+    assert [name for name, _ in rows] == ["all pairs", "narrowest gaps", "r1", "r2"]
     assert more == ", the 2 least accurate of 3 relations"
     assert order_cells(rows[0][1]) == ["1,200", "0.2500", "0.2500", "0.2500", "0.2500", "-"]
     assert order_cells(rows[1][1])[0] == "300"
