@@ -19,10 +19,8 @@ from numcoke_jax.errors import UserError
 from numcoke_jax.model_keys import MODEL_KEYS, looks_at
 
 MODEL_NAMES = tuple(MODEL_KEYS)
-TABLE_NAMES = (
-    *("cars", "spotify", "credit", "us_cities"),
-    *("fb15k_237", "synthetic", "rakge_credit", "rakge_spotify"),
-)
+GRAPH_NAMES = ("fb15k_237", "synthetic", "rakge_credit", "rakge_spotify")
+TABLE_NAMES = ("cars", "spotify", "credit", "us_cities", *GRAPH_NAMES)
 SYNTHETIC_KINDS = ("continuous", "discrete", "skewed")
 OPERATORS = ("product", "difference", "concatenation", "mlp")
 EXTENSIONS_OF_NUMCOKE: Mapping[str, Any] = {  # the value that switches each off
