@@ -31,6 +31,7 @@ from experiments.rounds import (
 )
 from numcoke_jax.cli.command_line import Command
 from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.runs.order_tables import ORDER_TITLES
 from numcoke_jax.runs.screen import METRIC_TITLES
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.system.files import home_path, write_json_atomically
@@ -38,6 +39,7 @@ from numcoke_jax.system.files import home_path, write_json_atomically
 SPLITS = ("valid", "test")
 FILE = "seeds.json"
 MOST_SEEDS = 1000
+SHOWN_ORDER = {name: title for name, title in ORDER_TITLES.items() if name not in ("count", "tau_values")}
 
 
 def commands_of(
@@ -69,11 +71,17 @@ def commands_of(
 
 
 def summary(reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Mean and sample standard deviation over the rounds, by split and metric.
+    """Mean and sample standard deviation over the rounds, by split and metric, and of the order measures.
 
-    A metric is None without queries or rounds; so is the deviation of a single round.
+    A metric is None without queries or rounds, or if a report is older than it; so is the deviation of a
+    single round.
     """
-    result: dict[str, Any] = {}
+    orders = [(report.get("order") or {}).get("all") or {} for report in reports]
+    result: dict[str, Any] = {
+        "order": {
+            measure: mean_and_deviation([order.get(measure) for order in orders]) for measure in SHOWN_ORDER
+        }
+    }
     for split in SPLITS:
         result[split] = {"count": reports[0][split]["count"] if reports else 0}
         for metric in METRIC_TITLES:
@@ -101,6 +109,9 @@ def show(result: dict[str, Any], rounds: int, title: str) -> None:
     table.add_column("metric")
     for split in SPLITS:
         table.add_column(f"{split} ({result[split]['count']:,})", justify="right")
+    for measure, name in SHOWN_ORDER.items():
+        if result["order"][measure]["mean"] is not None:
+            table.add_row(f"order {name}", "", cell(result["order"][measure]))
     for metric, name in METRIC_TITLES.items():
         table.add_row(name, *(cell(result[split][metric]) for split in SPLITS))
     rich.console.Console(width=80, markup=False, highlight=False).print(table)

@@ -13,6 +13,7 @@ from typing import Any
 from numcoke_jax.cli.commands import OneLineParser, as_typed, run_command
 from numcoke_jax.evaluation.metrics import METRICS
 from numcoke_jax.runs.compare import comparison, read_runs
+from numcoke_jax.runs.order_tables import ORDER_REMARK, TERMINAL_TITLES, order_cells
 from numcoke_jax.system.console import Console
 from numcoke_jax.system.errors import printable
 from numcoke_jax.system.files import home_path
@@ -33,7 +34,8 @@ def parser() -> OneLineParser:
     """The options of the command."""
     options = OneLineParser(
         prog="python -m numcoke_jax.compare",
-        description="Puts finished runs side by side: metrics, MRR by relation, config keys that differ.",
+        description="Puts finished runs side by side: order and rank metrics, also by relation, config keys "
+        "that differ.",
         allow_abbrev=False,
     )
     options.add_argument("runs", nargs="+", metavar="RUN", help="workdir of a finished run")
@@ -55,6 +57,7 @@ def show(found: Mapping[str, Any], console: Console) -> None:
     """Write a comparison as tables of at most 80 columns."""
     runs = found["runs"]
     names = [f"{number} {run['run']}" for number, run in enumerate(runs, 1)]
+    _show_order(names, runs, console)
     rows = [(name, *_metrics(run["test"])) for name, run in zip(names, runs, strict=True)]
     titles = (">facts", ">MRR", ">MR", ">Hits@1", ">Hits@3", ">Hits@10")
     console.table("Test", "tails ranked, filtered", ("run", *titles), rows)
@@ -73,11 +76,15 @@ def show(found: Mapping[str, Any], console: Console) -> None:
     titles = (">seed", ">best epoch", ">time", ">valid MRR", ">ECE", ">held out")
     remark = "ECE: calibration error on test facts; held out: MRR of unseen entities"
     console.table("Runs", remark, ("run", *titles), rows)
-    relations = sorted(found["relations"].items(), key=lambda item: _lowest(item[1]))
-    if len(relations) > 1:
-        more = f", the {MOST_RELATIONS} lowest of {len(relations)}" if len(relations) > MOST_RELATIONS else ""
-        shown = {name: [_figure(mrr) for mrr in mrrs] for name, mrrs in relations[:MOST_RELATIONS]}
-        _blocks(f"Test MRR by relation{more}", "relation", shown, console)
+    for title, key in (("order accuracy", "order_relations"), ("MRR", "relations")):
+        relations = sorted(found[key].items(), key=lambda item: _lowest(item[1]))
+        if len(relations) > 1:
+            many = len(relations) > MOST_RELATIONS
+            more = f", the {MOST_RELATIONS} lowest of {len(relations)}" if many else ""
+            shown = {
+                name: [_figure(value) for value in values] for name, values in relations[:MOST_RELATIONS]
+            }
+            _blocks(f"Test {title} by relation{more}", "relation", shown, console)
     if found["config"]:
         shown = {key: [_shortened(value) for value in values] for key, values in found["config"].items()}
         _blocks("Config keys that differ", "key", shown, console)
@@ -88,6 +95,23 @@ def show(found: Mapping[str, Any], console: Console) -> None:
         console.warn(f"not trained to the end, evaluated on the way: {unfinished}")
     if found["same_data"] is False:
         console.warn("the runs have different data: their metrics are not for the same task")
+
+
+def _show_order(names: Sequence[str], runs: Sequence[Mapping[str, Any]], console: Console) -> None:
+    """The table of order measures of the runs that have any."""
+    rows = [
+        (
+            name,
+            *order_cells(run["order"], NOT_THERE)[: len(TERMINAL_TITLES)],
+            _figure(run["order"]["narrowest_quarter"]),
+        )
+        for name, run in zip(names, runs, strict=True)
+        if run["order"]
+    ]
+    if rows:
+        columns = ("run", *(f">{title}" for title in TERMINAL_TITLES), ">narrow")
+        remark = f"{ORDER_REMARK}; narrow: accuracy at the narrowest gaps"
+        console.table("Order", remark, columns, rows)
 
 
 def _blocks(title: str, first: str, rows: Mapping[str, Sequence[str]], console: Console) -> None:

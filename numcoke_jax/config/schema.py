@@ -17,7 +17,8 @@ from ml_collections import ConfigDict
 from numcoke_jax.config.model_keys import MODEL_KEYS
 
 MODEL_NAMES = tuple(MODEL_KEYS)
-TABLE_NAMES = ("cars", "spotify", "credit", "us_cities", "fb15k_237", "synthetic")
+GRAPH_NAMES = ("fb15k_237", "synthetic", "rakge_credit", "rakge_spotify")
+TABLE_NAMES = ("cars", "spotify", "credit", "us_cities", *GRAPH_NAMES)
 SYNTHETIC_KINDS = ("continuous", "discrete", "skewed")
 OPERATORS = ("product", "difference", "concatenation", "mlp")
 LARGEST_SEED = 2**32 - 1  # jax.random.key takes 32 bits: a larger seed would equal a smaller one
@@ -60,7 +61,7 @@ def data_config() -> ConfigDict:
     data = ConfigDict()
     data.path = ""  # a folder with train/valid/test.txt, neg.txt, literals/; "" takes data.table
     data.bad_values = "error"  # literals of a folder that are not numbers: "error", or "missing": left out
-    data.table = "cars"  # cars, spotify, credit, us_cities: compared; or a graph: fb15k_237, synthetic
+    data.table = "cars"  # or spotify, credit, us_cities, rakge_credit, rakge_spotify, fb15k_237, synthetic
     data.dir = ""  # first place to look for raw data, before $NUMCOKE_DATA, the user cache, the network
     data.seed = 0  # seed of sampling, splitting and masking: fixed while config.seed varies
     data.entities = 0  # rows of the table kept (a seeded sample); 0 keeps all

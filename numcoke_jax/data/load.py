@@ -1,7 +1,7 @@
 """config.data -> graph: a folder in text layout, or a data set by name.
 
-The names are those of the raw tables that a comparative graph is built from (`known.TABLES`), and of two
-graphs: "fb15k_237" (fb15k.py) and "synthetic" (synthetic.py).
+The names are those of the raw tables that a comparative graph is built from (`known.TABLES`), and of
+graphs: "fb15k_237" (fb15k.py), "synthetic" (synthetic.py), "rakge_credit" and "rakge_spotify" (rakge.py).
 """
 
 import dataclasses
@@ -17,6 +17,7 @@ from numcoke_jax.data.files.folder import read_folder
 from numcoke_jax.data.files.rdf import is_rdf_name
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.public.fb15k import load_fb15k_237
+from numcoke_jax.data.public.rakge import AUTHORS_GRAPHS, load_authors_graph
 from numcoke_jax.data.public.sources import known_table
 from numcoke_jax.data.synthetic import SyntheticSettings, synthetic_graph
 from numcoke_jax.data.tables.comparisons import Comparisons, ComparisonSettings, compare
@@ -52,6 +53,10 @@ def load_graph(data_config: ConfigDict) -> LoadedGraph:
         return LoadedGraph(*load_fb15k_237(data_config.dir), data_config.table)
     if data_config.table == "synthetic":
         return LoadedGraph(*synthetic_graph(synthetic_settings(data_config)), data_config.table)
+    if data_config.table in AUTHORS_GRAPHS:
+        rate, seed = float(data_config.missing_rate), data_config.seed
+        found = load_authors_graph(data_config.table, data_config.dir, seed=seed, missing_rate=rate)
+        return LoadedGraph(*found, data_config.table)
     settings = comparison_settings(data_config)
     table = known_table(data_config.table, data_config.dir)
     relations = tuple(data_config.relations) or table_spec(data_config.table).relations

@@ -19,6 +19,7 @@ from numcoke_jax.evaluation.ranking import (
     selection_filter,
     summaries,
 )
+from numcoke_jax.evaluation.sorted_ranks import SORTED_FROM
 from numcoke_jax.models.interface import KnowledgeModel
 from numcoke_jax.models.padding import PaddedEncoding, unpadded, zeros_after
 from numcoke_jax.system.processes import fetch
@@ -119,8 +120,11 @@ class Evaluator:
         encoding, scoring = encode.memory_analysis(), score.memory_analysis()
         if encoding is None or scoring is None:  # the platform does not say
             return 0
-        # Two chunks are in flight: their scores, and their filters of one byte per entry.
-        chunks = 2 * (scoring.output_size_in_bytes + self.chunk * self._graph.num_entities)
+        # Two chunks are in flight: their scores, their filters of one byte per entry, and where heads have
+        # many queries the sorted scores.
+        most = max(len(self._graph.valid), len(self._graph.test))
+        kept = 2 if most >= SORTED_FROM * self.chunk else 1
+        chunks = 2 * (kept * scoring.output_size_in_bytes + self.chunk * self._graph.num_entities)
         temporary = max(encoding.temp_size_in_bytes, scoring.temp_size_in_bytes)
         return temporary + encoding.output_size_in_bytes + chunks
 

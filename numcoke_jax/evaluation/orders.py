@@ -20,8 +20,8 @@ from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph, Vocabular
 from numcoke_jax.data.literals import LiteralScale
 from numcoke_jax.data.tables.known import RELATION_SUFFIX
 from numcoke_jax.evaluation.evaluator import Evaluator
+from numcoke_jax.evaluation.pair_scores import scored_pairs
 from numcoke_jax.models.numeric_order import NumericOrder, field_weights
-from numcoke_jax.system.processes import fetch
 
 GAP_QUARTERS = 4
 
@@ -36,12 +36,18 @@ class PairOrders:
         the higher ones (`direction`; without any it assumes so): 1/2 where a value is missing.
       observed: int64 [n], how many of the two values are observed; -1 where the relation names no field.
       gap: float64 [n], difference of positions in [0, 1]; NaN unless both are observed.
+      margin: float64 [n], score of the fact less that of its reverse.
+      ranked: float32 [n], whether the head is the stronger by `strengths`: 1, 0, or 1/2 where both are equal.
+      strengths: relation id -> (entities, strength) of its facts (`pair_scores.RelationPairs`).
     """
 
     model: np.ndarray
     rule: np.ndarray
     observed: np.ndarray
     gap: np.ndarray
+    margin: np.ndarray
+    ranked: np.ndarray
+    strengths: dict[int, tuple[np.ndarray, np.ndarray]]
 
 
 def field_of_relation(graph: NumericGraph, relation: int) -> int | None:
@@ -61,15 +67,20 @@ def order_accuracy(
     graph: NumericGraph, split: str, scale: LiteralScale, evaluate: Evaluator, params: Any
 ) -> list[dict[str, Any]]:
     """The rows of `summary` for the facts of a split, scored by a model with these parameters."""
-    return summary(
-        pair_orders(
-            graph,
-            graph.split(split),
-            scale.positions.apply(graph.values, graph.observed),
-            functools.partial(evaluate.encode, params),
-            functools.partial(evaluate.score, params),
-            evaluate.chunk,
-        )
+    return summary(orders_of_split(graph, split, scale, evaluate, params))
+
+
+def orders_of_split(
+    graph: NumericGraph, split: str, scale: LiteralScale, evaluate: Evaluator, params: Any
+) -> PairOrders:
+    """`pair_orders` of the facts of a split, scored by a model with these parameters."""
+    return pair_orders(
+        graph,
+        graph.split(split),
+        scale.positions.apply(graph.values, graph.observed),
+        functools.partial(evaluate.encode, params),
+        functools.partial(evaluate.score, params),
+        evaluate.chunk,
     )
 
 
@@ -100,22 +111,28 @@ def pair_orders(
         rule=np.full(count, 0.5),
         observed=np.full(count, -1),
         gap=np.full(count, np.nan),
+        margin=np.empty(count),
+        ranked=np.empty(count, np.float32),
+        strengths={},
     )
-    for relation in np.unique(facts[:, RELATION]):
-        rows = np.flatnonzero(facts[:, RELATION] == relation)
+    for pairs in scored_pairs(facts, encode_fn, score_fn, chunk):
+        relation, rows = pairs.relation, pairs.rows
         heads, tails = facts[rows, HEAD], facts[rows, TAIL]
-        forward, backward = _both_scores(encode_fn(int(relation)), score_fn, heads, tails, chunk)
-        if not (np.isfinite(forward).all() and np.isfinite(backward).all()):
-            raise FloatingPointError(f"non-finite scores for relation {relation}")
-        orders.model[rows] = (forward > backward) + (forward == backward) / 2.0
-        field = field_of_relation(graph, int(relation))
+        orders.margin[rows] = pairs.forward.astype(np.float64) - pairs.backward
+        orders.model[rows] = (1 + np.sign(orders.margin[rows])) / 2
+        orders.strengths[relation] = pairs.entities, pairs.strength
+        of_heads, of_tails = (
+            pairs.strength[np.searchsorted(pairs.entities, ends)] for ends in (heads, tails)
+        )
+        orders.ranked[rows] = (1 + np.sign(of_heads - of_tails)) / 2
+        field = field_of_relation(graph, relation)
         if field is None:
             continue
         known = graph.observed[:, field]
         orders.observed[rows] = known[heads].astype(int) + known[tails]
         both = known[heads] & known[tails]
         values, places = graph.values[:, field], positions[:, field]
-        higher, lower = (tails, heads) if direction(graph, int(relation), field) < 0 else (heads, tails)
+        higher, lower = (tails, heads) if direction(graph, relation, field) < 0 else (heads, tails)
         right = (values[higher] > values[lower]) + (values[higher] == values[lower]) / 2.0
         orders.rule[rows] = np.where(both, right, 0.5)
         orders.gap[rows] = np.where(both, np.abs(places[heads] - places[tails]), np.nan)
@@ -146,24 +163,6 @@ def summary(orders: PairOrders) -> list[dict[str, Any]]:
         }
         for name, members in groups.items()
     ]
-
-
-def _both_scores(
-    encoded: Any, score_fn: Callable[[Any, Array], Array], heads: np.ndarray, tails: np.ndarray, chunk: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of (h, r, t) and of (t, r, h) for every pair, float32 [n] each."""
-    forward, backward = np.empty(len(heads), np.float32), np.empty(len(heads), np.float32)
-    entities = np.unique(np.concatenate([heads, tails]))
-    for begin in range(0, len(entities), chunk):
-        block = entities[begin : begin + chunk]
-        padded = np.resize(block, chunk).astype(np.int32)
-        scores = fetch(score_fn(encoded, jnp.asarray(padded)))
-        row = np.full(entities.max() + 1, -1)
-        row[block] = np.arange(len(block))
-        for scored, column, into in ((heads, tails, forward), (tails, heads, backward)):
-            mine = row[scored] >= 0
-            into[mine] = scores[row[scored[mine]], column[mine]]
-    return forward, backward
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,6 +10,7 @@ from numcoke_jax.config.checks import flatten
 from numcoke_jax.config.schema import default_config
 from numcoke_jax.evaluation.metrics import METRICS
 from numcoke_jax.runs.file_names import REPORT_FILE
+from numcoke_jax.runs.order_tables import ORDER_TITLES
 from numcoke_jax.system.errors import UserError, shown_path
 from numcoke_jax.system.files import read_json
 
@@ -46,22 +47,28 @@ def comparison(runs: Sequence[FinishedRun]) -> dict[str, Any]:
     """Results of the runs and where the runs differ, as JSON values.
 
     Returns:
-      {"runs": [{"run", "seed", "best_epoch", "seconds", "complete", "valid", "test" (metrics),
-      "calibration_error", "inductive_mrr"}], "relations": {name: [MRR per run]}, "config": {key: [value per
-      run]} for the keys that differ, "same_data": bool, or None if a run does not say}; what a run does not
-      have is None.
+      {"runs": [{"run", "seed", "best_epoch", "seconds", "complete", "order" (measures of all test pairs, and
+      "narrowest_quarter" with its accuracy), "valid", "test" (metrics), "calibration_error",
+      "inductive_mrr"}], "order_relations": {name: [order accuracy per run]}, "relations": {name: [MRR per
+      run]}, "config": {key: [value per run]} for the keys that differ, "same_data": bool, or None if a run
+      does not say}; what a run does not have is None.
     """
     hashes = [run.report.get("environment", {}).get("data_sha256") for run in runs]
-    relations = dict.fromkeys(name for run in runs for name in run.report.get("relations") or {})
     return {
         "runs": [_row(run) for run in runs],
-        "relations": {
-            name: [((run.report.get("relations") or {}).get(name) or {}).get("mrr") for run in runs]
-            for name in relations
-        },
+        "order_relations": _by_relation([(run.report.get("order") or {}).get("relations") for run in runs]),
+        "relations": _by_relation([run.report.get("relations") for run in runs], "mrr"),
         "config": differing([run.config for run in runs]),
         "same_data": None if None in hashes else len(set(hashes)) == 1,
     }
+
+
+def _by_relation(
+    found: Sequence[Mapping[str, Any] | None], key: str = "order_accuracy"
+) -> dict[str, list[float | None]]:
+    """relation -> the entry `key` of each run; None where a run lacks it."""
+    names = dict.fromkeys(name for relations in found for name in relations or {})
+    return {name: [((relations or {}).get(name) or {}).get(key) for relations in found] for name in names}
 
 
 def differing(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
@@ -92,11 +99,16 @@ def _read_run(workdir: Path, name: str) -> FinishedRun:
 
 def _row(run: FinishedRun) -> dict[str, Any]:
     report = run.report
-    calibration = report.get("calibration")
+    calibration, order = report.get("calibration"), report.get("order")
     return {
         "run": run.name,
         **{key: report[key] for key in ("seed", "best_epoch", "seconds")},
         "complete": report.get("complete"),
+        "order": order
+        and {
+            **{name: order["all"][name] for name in ORDER_TITLES},
+            "narrowest_quarter": order["narrowest_quarter"]["order_accuracy"],
+        },
         **{split: {name: report[split][name] for name in METRICS} for split in ("valid", "test")},
         "calibration_error": calibration["test"]["after"]["ece"] if calibration else None,
         "inductive_mrr": report["inductive"]["mrr"] if "inductive" in report else None,

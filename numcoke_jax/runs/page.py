@@ -20,6 +20,14 @@ from numcoke_jax.evaluation.metrics import METRICS
 from numcoke_jax.runs.figures import heat_map, line_chart, reliability_chart
 from numcoke_jax.runs.file_names import HTML_FILE, METRICS_FILE
 from numcoke_jax.runs.logs import read_metrics
+from numcoke_jax.runs.order_tables import (
+    ABOUT_MRR,
+    ABOUT_ORDER,
+    ORDER_REMARK,
+    ORDER_TITLES,
+    order_cells,
+    order_rows,
+)
 from numcoke_jax.runs.run import Run
 from numcoke_jax.runs.screen import METRIC_TITLES
 from numcoke_jax.system.console import shown_share
@@ -64,9 +72,10 @@ class Section:
 def write_html_report(run: Run, params: Any, report: Mapping[str, Any], workdir: Path) -> None:
     """Write report.html into the folder of the run; raises UserError if that is impossible."""
     sections = [
+        _order(report),
+        _orders(report),
         _results(report),
         _relations(report),
-        _orders(report),
         _learning(workdir),
         _attention(run, params),
         _calibration(report),
@@ -75,9 +84,12 @@ def write_html_report(run: Run, params: Any, report: Mapping[str, Any], workdir:
         _environment(report),
     ]
     test = report["test"]
+    measured, _ = order_rows(report, 0)
+    accuracy = f"test order accuracy {number(measured[0][1]['order_accuracy'])}, " if measured else ""
     summary = (
         f"{run.config.model.name}, seed {report['seed']}, best epoch {report['best_epoch']}, trained in "
-        f"{duration(report['seconds'])}; test MRR {number(test['mrr'])} over {test['count']:,} facts."
+        f"{duration(report['seconds'])}; {accuracy}test MRR {number(test['mrr'])} over {test['count']:,} "
+        "facts."
     )
     text = render(f"{run.loaded.name}: {workdir.resolve().name}", summary, [s for s in sections if s])
     if leads():  # of several processes, all of which compute what is shown
@@ -105,6 +117,17 @@ def metric_cells(metrics: Mapping[str, Any]) -> list[str]:
     return [number(metrics[name]) for name in METRICS]
 
 
+def _order(report: Mapping[str, Any]) -> Section | None:
+    rows, more = order_rows(report, MOST_ROWS)
+    if not rows:
+        return None
+    columns = ["pairs of", *ORDER_TITLES.values()]
+    table = Table(
+        f"Order of {ORDER_REMARK}{more}", columns, [[name, *order_cells(found)] for name, found in rows]
+    )
+    return Section("order", "Order", ABOUT_ORDER, tables=[table])
+
+
 def _results(report: Mapping[str, Any]) -> Section:
     rows = []
     for split in ("valid", "test"):
@@ -116,7 +139,7 @@ def _results(report: Mapping[str, Any]) -> Section:
         rows.append(["  the rule: compare the raw values", *metric_cells(found["raw_values"])])
     columns = ["facts of", *(TITLES[name] for name in METRICS)]
     caption = "Ranks of tails, filtered by the facts of all splits, ties at their mean rank"
-    return Section("results", "Results", tables=[Table(caption, columns, rows)])
+    return Section("results", "Ranks", ABOUT_MRR, tables=[Table(caption, columns, rows)])
 
 
 def _relations(report: Mapping[str, Any]) -> Section | None:

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from numcoke_jax.data.graph import SPLITS, NumericGraph
+from numcoke_jax.data.graph import RELATION, SPLITS, NumericGraph
 from numcoke_jax.evaluation.calibration import calibrate
 from numcoke_jax.evaluation.evaluator import relation_metrics
 from numcoke_jax.evaluation.metrics import METRICS
-from numcoke_jax.evaluation.orders import compared_fields, field_of_relation, order_accuracy
+from numcoke_jax.evaluation.order_measures import order_measures
+from numcoke_jax.evaluation.orders import compared_fields, field_of_relation, orders_of_split, summary
 from numcoke_jax.evaluation.ranking import summaries
 from numcoke_jax.runs.checkpoints import Checkpoints
 from numcoke_jax.runs.environment import describe_environment
@@ -89,7 +90,7 @@ def rank_and_report(
     if fields:
         report["compared_fields"] = {name: dataclasses.asdict(found[0]) for name, found in fields.items()}
     report["relations"] = relation_metrics(run.graph, "test", every_rank["test"])
-    report["order_accuracy"] = order_accuracy_of(run, params)
+    report |= orders_of(run, params)
     report["calibration_kind"] = run.config.eval.calibration
     report["calibration"] = calibration_of(run, params)
     if run.held_out is not None:
@@ -128,12 +129,21 @@ def calibration_of(run: Run, params: Any) -> dict[str, Any] | None:
     )
 
 
-def order_accuracy_of(run: Run, params: Any) -> list[dict[str, Any]]:
-    """Shares of test pairs in the right order; [] unless relations are named after the fields compared."""
+def orders_of(run: Run, params: Any) -> dict[str, Any]:
+    """The entries "order", the measures of test pairs (None without any), and "order_accuracy".
+
+    The latter, shares in the right order by value gap, is [] unless the relations are named after the fields
+    that they compare.
+    """
     graph = run.graph
-    if not len(graph.test) or None in [field_of_relation(graph, r) for r in range(graph.num_relations)]:
-        return []
-    return order_accuracy(graph, "test", run.scale, run.evaluate, params)
+    if not len(graph.test):
+        return {"order": None, "order_accuracy": []}
+    orders = orders_of_split(graph, "test", run.scale, run.evaluate, params)
+    fields = [field_of_relation(graph, relation) for relation in np.unique(graph.test[:, RELATION]).tolist()]
+    return {
+        "order": order_measures(graph, graph.test, orders),
+        "order_accuracy": [] if None in fields else summary(orders),
+    }
 
 
 def _keep_evaluation(run: Run, workdir: pathlib.Path) -> None:

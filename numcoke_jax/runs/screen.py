@@ -17,12 +17,14 @@ from rich.text import Text
 from numcoke_jax.config.checks import flatten
 from numcoke_jax.config.schema import RULES, default_config
 from numcoke_jax.data.graph import SPLITS, NumericGraph
+from numcoke_jax.runs.order_tables import ORDER_REMARK, TERMINAL_TITLES, order_cells, order_rows
 from numcoke_jax.system.console import ELLIPSIS, Console, shown_share
 from numcoke_jax.system.progress import ProgressReporter, duration
 
 LONGEST_NAME = 25  # of a field, so that two stand side by side
 MOST_FIELDS = 30  # with more, only the ends of the list are shown
 SHOWN_ENDS = 6
+MOST_RELATIONS = 12  # in the table of orders; report.json has all
 VALIDATION_COLUMNS = (  # key of a row, title, width
     ("epoch", "epoch", 5),
     ("step", "step", 8),
@@ -103,7 +105,13 @@ class Screen(Console):
         self._print(Text("".join(cells) + ("  best" if row.get("best") else "")))
 
     def result_table(self, report: Mapping[str, Any]) -> None:
-        """The ranking of the validation and test facts, each also without the head as a candidate."""
+        """The order measures of the test facts; then the ranks of both splits, also without the head."""
+        rows, more = order_rows(report, MOST_RELATIONS)
+        if rows:
+            columns = ("test facts", *(f">{title}" for title in TERMINAL_TITLES))
+            cells = [(name, *order_cells(measures)[: len(TERMINAL_TITLES)]) for name, measures in rows]
+            self._print(Text())
+            self.table("Order", f"{ORDER_REMARK}{more}", columns, cells)
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         table.add_column("facts", no_wrap=True)
         table.add_column("count", justify="right", no_wrap=True)
@@ -121,7 +129,8 @@ class Screen(Console):
                     name, _number("count", metrics["count"]), *(_number(m, metrics[m]) for m in METRIC_TITLES)
                 )
         best = f"best epoch {report['best_epoch']}, seed {report['seed']}, {duration(report['seconds'])}"
-        self._print(Text())
+        if not rows:
+            self._print(Text())
         self._title("Results", f"tails ranked, filtered; {best}")
         self._print(table)
 

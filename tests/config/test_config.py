@@ -162,6 +162,7 @@ def test_choices_are_those_of_the_code_that_uses_them() -> None:
     from numcoke_jax.data import literals as normalize
     from numcoke_jax.data import synthetic, variants
     from numcoke_jax.data.files import folder
+    from numcoke_jax.data.public import rakge
     from numcoke_jax.data.tables import comparisons, known
     from numcoke_jax.evaluation import calibration, ranking
     from numcoke_jax.models import MODELS, attention, entity_table, fusion, nrn, numeric_embedding, score
@@ -174,7 +175,7 @@ def test_choices_are_those_of_the_code_that_uses_them() -> None:
         "model.attributes": entity_table.ATTRIBUTES,
         "model.value_encoding": nrn.ENCODINGS,
         "data.bad_values": folder.BAD_VALUES,
-        "data.table": (*known.TABLES, "fb15k_237", "synthetic"),
+        "data.table": (*known.TABLES, *rakge.AUTHORS_GRAPHS, "fb15k_237", "synthetic"),
         "data.groups": comparisons.GROUPS,
         "data.protocol": comparisons.PROTOCOLS,
         "data.direction": comparisons.DIRECTIONS,

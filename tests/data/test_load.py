@@ -18,6 +18,7 @@ from numcoke_jax.data.load import (
     load_graph,
     synthetic_settings,
 )
+from numcoke_jax.data.public.rakge import AUTHORS_GRAPHS
 from numcoke_jax.data.public.sources import known_table
 from numcoke_jax.data.synthetic import SyntheticSettings, synthetic_graph
 from numcoke_jax.data.tables.comparisons import ComparisonSettings, compare, nearest_negatives
@@ -201,7 +202,7 @@ def test_rdf_has_to_be_converted_first(tmp_path):
 
 
 def test_names_of_data_sets_are_those_that_load():
-    assert set(TABLE_NAMES) == {*TABLES, "fb15k_237", "synthetic"}
+    assert set(TABLE_NAMES) == {*TABLES, "fb15k_237", "synthetic", *AUTHORS_GRAPHS}
     assert data_config().table == "cars"
 
 

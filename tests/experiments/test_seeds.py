@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from experiments import rounds
-from experiments.seeds import commands_of, main, show, summary
+from experiments.seeds import SHOWN_ORDER, commands_of, main, show, summary
 from numcoke_jax.runs.loop import train_and_evaluate
 from tests.tiny_runs import compiled_fast, config_of, overrides_of, snapshot, write_folder
 
@@ -27,6 +27,19 @@ def test_mean_and_sample_deviation_by_hand() -> None:
     assert result["test"]["mr"] == {"mean": 0.5, "std": 0.0} and result["test"]["count"] == 4
 
 
+def test_order_measures_of_the_test_facts_come_first(capsys: pytest.CaptureFixture[str]) -> None:
+    orders = [{"order": {"all": dict.fromkeys(SHOWN_ORDER, share)}} for share in (0.5, 0.75)]
+    result = summary([{**report(seed, 0.5), **order} for seed, order in enumerate(orders)])
+    assert result["order"]["auc"] == {"mean": 0.625, "std": pytest.approx(0.125 * 2**0.5)}
+    show(result, 2, "a graph")
+    table = capsys.readouterr().out
+    assert table.index("order accuracy") < table.index("order tau") < table.index("MRR")
+    older = summary([report(0, 0.5), {**report(1, 0.5), **orders[0]}])
+    assert older["order"]["auc"] == {"mean": None, "std": None}, "one of them is older than the measure"
+    show(older, 2, "a graph")
+    assert "order" not in capsys.readouterr().out
+
+
 def test_one_round_has_no_deviation_and_no_queries_no_mean(capsys: pytest.CaptureFixture[str]) -> None:
     assert summary([report(0, 0.5)])["test"]["mrr"] == {"mean": 0.5, "std": None}
     result = summary([report(0, None), report(1, None)])
@@ -40,7 +53,8 @@ def test_one_round_has_no_deviation_and_no_queries_no_mean(capsys: pytest.Captur
 
 def test_the_table_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
     long = {metric: {"mean": 123456.7891, "std": 98765.4321} for metric in METRICS}
-    show({split: {"count": 12_345_678, **long} for split in ("valid", "test")}, 5, "x" * 200)
+    order = {"order": dict.fromkeys(SHOWN_ORDER, long["mrr"])}
+    show({**order, **{split: {"count": 12_345_678, **long} for split in ("valid", "test")}}, 5, "x" * 200)
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert "123456.7891 ± 98765.4321" in "".join(lines), "nothing is cut"

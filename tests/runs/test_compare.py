@@ -69,6 +69,28 @@ def test_json_has_the_same(finished: Run, capsys: pytest.CaptureFixture[str]) ->
     assert "different data" in "".join(capsys.readouterr())
 
 
+def test_order_measures_come_first(finished: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [finished(name, 0.5) for name in ("a-run-with-a-rather-long-name", "new", "older")]
+    for run, accuracy in zip(runs[:2], (0.75, 0.5), strict=True):
+        row: dict[str, Any] = {"count": 1_200_000, "order_accuracy": accuracy, "auc": 0.8}
+        row |= {"log_loss": 0.5, "tau": -0.125, "tau_values": None}
+        found = {"all": row, "narrowest_quarter": {**row, "order_accuracy": accuracy / 2}}
+        relations = {"weight_comp": row, "power_comp": {**row, "order_accuracy": accuracy / 4}}
+        report = json.loads((run / "report.json").read_text())
+        (run / "report.json").write_text(json.dumps({**report, "order": {**found, "relations": relations}}))
+    out = output(capsys, *runs)
+    assert max(map(len, out.splitlines())) <= 80
+    assert out.startswith("Order") and out.index("Order") < out.index("Test  tails ranked")
+    lines = [line.split() for line in out.splitlines()]
+    assert ["2", "new", "1,200,000", "0.5000", "0.8000", "0.5000", "-0.1250", "0.2500"] in lines
+    assert lines.index(["power_comp", "0.1875", "0.1250", "-"]) < lines.index(
+        ["power_comp", "0.2500", "0.2500", "0.2500"]
+    )
+    found = json.loads(output(capsys, *runs, "--json"))
+    assert [run["order"] and run["order"]["order_accuracy"] for run in found["runs"]] == [0.75, 0.5, None]
+    assert found["order_relations"]["weight_comp"] == [0.75, 0.5, None]
+
+
 def test_a_run_that_is_older_than_a_key_has_its_default(
     finished: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:

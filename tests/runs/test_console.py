@@ -325,6 +325,26 @@ def test_validations_are_rows_under_one_header() -> None:
     )
 
 
+def test_order_measures_come_before_ranks() -> None:
+    row = {"count": 1200, "order_accuracy": 0.75, "auc": 0.8, "log_loss": 0.5, "tau": 0.5, "tau_values": None}
+    relations = {"faster": {**row, "order_accuracy": 0.9}, "slower": {**row, "order_accuracy": 0.6}}
+    order = {"all": row, "narrowest_quarter": {**row, "count": 300}, "relations": relations}
+    screen = Screen(encoding="ascii")
+    Console(screen).result_table({**REPORT, "order": order})
+    lines = [line.split() for line in screen.shown().replace("|", " ").splitlines()]
+    cells = ["0.8000", "0.5000", "0.5000"]
+    assert lines[1] == ["Order", "test", "facts", "against", "their", "reverses"]
+    assert lines[2][2:] == ["pairs", "accuracy", "AUC", "log", "loss", "tau"]
+    assert lines[4:8] == [
+        ["all", "pairs", "1,200", "0.7500", *cells],
+        ["narrowest", "gaps", "300", "0.7500", *cells],
+        ["slower", "1,200", "0.6000", *cells],
+        ["faster", "1,200", "0.9000", *cells],
+    ]
+    assert lines[9][:3] == ["Results", "tails", "ranked,"]
+    assert max(cell_len(line) for line in screen.shown().splitlines()) <= 80
+
+
 def test_the_result_table_has_a_row_a_split_and_one_without_the_head() -> None:
     screen = Screen(encoding="ascii")
     Console(screen).result_table(REPORT)

@@ -14,8 +14,9 @@ import pytest
 from numcoke_jax.evaluation.evaluator import relation_metrics
 from numcoke_jax.evaluation.ranking import summaries
 from numcoke_jax.runs import figures as svg
+from numcoke_jax.runs.order_tables import ABOUT_MRR, ABOUT_ORDER
 from numcoke_jax.runs.page import Details, Section, Table, render, write_html_report
-from numcoke_jax.runs.report import build_report, calibration_of, order_accuracy_of
+from numcoke_jax.runs.report import build_report, calibration_of, orders_of
 from tests.tiny_runs import compiled_fast, config_of, numcoke, train, untrained, write_folder
 
 VOID = {"meta", "circle", "line", "polyline", "path", "br"}
@@ -63,7 +64,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]
         found = {split: m["all"] | {"exclude_self": m["exclude_self"]} for split, m in whole.items()}
         report = build_report(seed=0, best_epoch=3, seconds=61.0, complete=True, graph=run.graph, **found)
         report["relations"] = relation_metrics(run.graph, "test", ranks["test"])
-        report["order_accuracy"] = order_accuracy_of(run, trained.params)
+        report |= orders_of(run, trained.params)
         report["calibration"] = calibration_of(run, trained.params)
         rows = [
             {"step": 3 * e, "epoch": e, "kind": kind, **values}
@@ -98,6 +99,16 @@ def test_the_numbers_of_the_report_stand_on_the_page(page: tuple[str, dict[str, 
     assert f"{report['calibration']['test']['after']['ece']:.4f}" in words
     assert f"{report['relations']['higher']['mrr']:.4f}" in words
     assert {"model.dim (changed)", "data.normalize", "data_sha256"} <= set(words)
+
+
+def test_order_measures_come_before_ranks_with_what_both_show(page: tuple[str, dict[str, Any]]) -> None:
+    text, report = page
+    words = Page(text).words
+    for found in (report["order"]["all"], report["order"]["relations"]["higher"]):
+        for name in ("order_accuracy", "auc", "log_loss", "tau"):
+            assert f"{found[name]:.4f}" in words
+    assert words.index(ABOUT_ORDER) < words.index(ABOUT_MRR)
+    assert f"test order accuracy {report['order']['all']['order_accuracy']:.4f}, test MRR" in text
 
 
 @pytest.mark.parametrize("empty", ["valid", "test", "literals"])

@@ -150,7 +150,7 @@ def known_table(name: str, directory: str = "") -> EntityTable:
       UserError: no such table, no file of it and no way to get one, or a file with other content.
     """
     spec = table_spec(name)
-    _check_directory(directory, "raw tables")
+    check_directory(directory, "raw tables")
     if spec is CARS:
         return entity_table(spec, packaged_cars())
     path = find_table(spec, directory)
@@ -185,7 +185,7 @@ def find_table(spec: TableSpec, directory: str) -> Path:
         downloaded; the message has the address and says which file to put where.
     """
     folders = search_folders(directory)
-    _check_directory(directory, spec.files[0])
+    check_directory(directory, spec.files[0])
     for folder in folders:
         for file in spec.files:
             if os.path.isfile(folder / file):  # False, not an error, in a folder that cannot be read
@@ -195,7 +195,8 @@ def find_table(spec: TableSpec, directory: str) -> Path:
     return folder / spec.files[0]
 
 
-def _check_directory(directory: str, wanted: str) -> None:
+def check_directory(directory: str, wanted: str) -> None:
+    """Raises UserError unless `directory` is "" or a folder; `wanted` is what should be in it."""
     if directory and not os.path.isdir(home_path(directory)):
         raise UserError(f"data.dir: {directory!r} is not a folder; give the folder of {wanted}")
 
@@ -221,7 +222,7 @@ def find_fb15k_237(directory: str = "") -> FreebaseFiles:
     Raises:
       UserError: as for `find_table`; or an archive is damaged.
     """
-    _check_directory(directory, FB15K_237_ARCHIVES[0])
+    check_directory(directory, FB15K_237_ARCHIVES[0])
     places = [folder / inner for folder in search_folders(directory) for inner in FB15K_237_FOLDERS]
     target = download_folder() / FB15K_237_FOLDERS[0]
     splits = next(filter(None, map(_splits_in, places)), None)
@@ -234,7 +235,7 @@ def find_fb15k_237(directory: str = "") -> FreebaseFiles:
     if path is None:
         download(FREEBASE_NUMBERS, target)
         path = target / name
-    numbers = _plain_file(path)
+    numbers = plain_file(path)
     expected = (*FB15K_237_FACTS.files, *FREEBASE_NUMBERS.files)
     found = (*splits.values(), numbers)
     notices = [
@@ -249,7 +250,7 @@ def _splits_in(place: Path) -> dict[str, TextFile] | None:
     """train, valid and test of a folder, as files or in an archive; None if it lacks one of them."""
     paths = {split: place / f"{split}.txt" for split in SPLITS}
     if all(os.path.isfile(path) for path in paths.values()):
-        return {split: _plain_file(path) for split, path in paths.items()}
+        return {split: plain_file(path) for split, path in paths.items()}
     for name in FB15K_237_ARCHIVES:
         if os.path.isfile(place / name):
             return _splits_of_archive(place / name)
@@ -268,7 +269,8 @@ def _splits_of_archive(path: Path) -> dict[str, TextFile]:
     return {split: _archived_file(path, members[f"{split}.txt"]) for split in SPLITS}
 
 
-def _plain_file(path: Path) -> TextFile:
+def plain_file(path: Path) -> TextFile:
+    """The file at `path`, called by its path in messages."""
     return TextFile(str(path), lambda: open(path, "rb", buffering=0))
 
 

@@ -1,0 +1,68 @@
+"""Rows of order measures, as the terminal, the page and the comparison of runs show them.
+
+Works on report.json alone: needs no model and no data.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+ORDER_TITLES = {
+    "count": "pairs",
+    "order_accuracy": "accuracy",
+    "auc": "AUC",
+    "log_loss": "log loss",
+    "tau": "tau",
+    "tau_values": "tau values",
+}
+TERMINAL_TITLES = tuple(ORDER_TITLES.values())[:-1]  # 80 columns; report.json and the page have all
+ORDER_REMARK = "test facts against their reverses"
+ABOUT_ORDER = (
+    "Each test fact (h, r, t) is compared with its reverse (t, r, h). Accuracy: how often the fact scores "
+    "higher, ties half. AUC and log loss: of sigmoid(score of the fact - score of the reverse). Tau: "
+    "Kendall's, of one order of all entities, by the share of the others that each is scored above, with the "
+    "test facts; tau values: tau-b with the observed values of the compared field. Narrowest gaps: the "
+    "quarter of pairs whose observed values differ least in position."
+)
+ABOUT_MRR = (
+    "MRR and Hits@k show whether true tails rank above false ones for the same head, not whether the head "
+    "matters: where every pair of a relation is a fact, filtering removes all other true tails, and one list "
+    "of tails for all heads, or a score that is the same in both directions, can reach 1."
+)
+
+
+def order_rows(report: Mapping[str, Any], most: int) -> tuple[list[tuple[str, Mapping[str, Any]]], str]:
+    """The rows of a report's order table and what its caption adds.
+
+    Args:
+      report: of a run; one without "order" has no rows.
+      most: relations shown, those with the lowest accuracy first.
+
+    Returns:
+      [(name, measures)]: all pairs, the narrowest quarter if gaps are known, then the relations if there are
+      several; and "" or ", the 3 least accurate of 9 relations".
+    """
+    found = report.get("order")
+    if not found or not found["all"]["count"]:
+        return [], ""
+    rows = [("all pairs", found["all"])]
+    if found["narrowest_quarter"]["count"]:
+        rows.append(("narrowest gaps", found["narrowest_quarter"]))
+    measured = {name: row for name, row in found["relations"].items() if row["count"]}
+    if len(measured) < 2:
+        return rows, ""
+    names = sorted(measured, key=lambda name: (measured[name]["order_accuracy"], name))
+    for name in names[:most]:
+        rows.append((name, measured[name]))
+    return rows, f", the {most} least accurate of {len(names)} relations" if len(names) > most else ""
+
+
+def order_cells(measures: Mapping[str, Any], missing: str = "-") -> list[str]:
+    """The cells of `ORDER_TITLES`; of "narrow" rows the last is missing: tau of values is about entities."""
+    return [
+        f"{measures['count']:,}",
+        *(_cell(measures.get(name), missing) for name in list(ORDER_TITLES)[1:]),
+    ]
+
+
+def _cell(value: float | None, missing: str) -> str:
+    return missing if value is None else f"{value:.4f}"
