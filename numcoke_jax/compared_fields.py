@@ -1,4 +1,4 @@
-"""Which field each relation compares, read off the learned weights of the numeric order term."""
+"""Which field each relation compares: by the numeric order term's learned weights, or a reference's choice."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ class ComparedField:
 
     Attributes:
       field: its name.
-      weight: a_rm in (-1, 1): positive where the head has the higher value, negative where the tail has.
+      weight: a_rm from -1 to 1: positive where the head has the higher value, negative where the tail has.
     """
 
     field: str
@@ -32,12 +32,16 @@ def compared_fields(params: Any, vocabulary: Vocabulary) -> dict[str, Sequence[C
       vocabulary: names of the graph it was trained on.
 
     Returns:
-      relation -> its M fields; {} for a model without the numeric order term (`score.numeric_order`).
+      relation -> its M fields; {} for a model that has no such weights: not a reference (`models/references/`)
+      and without the numeric order term (`score.numeric_order`), or for a graph without fields.
     """
-    if "numeric_order" not in params:
+    if "numeric_order" in params:
+        learned = jnp.asarray(params["numeric_order"]["field_weight"], jnp.float32)
+        weights = np.asarray(field_weights(learned, NumericOrder.sharpness), np.float64)
+    else:
+        weights = np.asarray(params.get("field_weight", ()), np.float64)
+    if not weights.size:
         return {}
-    learned = jnp.asarray(params["numeric_order"]["field_weight"], jnp.float32)
-    weights = np.asarray(field_weights(learned, NumericOrder.sharpness), np.float64)
     order = np.argsort(-np.abs(weights), axis=1, kind="stable")
     return {
         relation: [ComparedField(vocabulary.fields[m], float(weights[r, m])) for m in order[r]]

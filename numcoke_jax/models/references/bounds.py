@@ -44,7 +44,7 @@ class Bounds(Reference):
 
     def setup(self) -> None:
         super().setup()
-        # Lower and upper bound where the value is missing.
+        # Lower and upper bound by the neighbours; in use where the value is missing.
         self.entity_bounds = self.zeros("entity_bounds", self.sizes.entities, self.sizes.relations, 2)
 
     def fit(self, graph: NumericGraph, positions: np.ndarray, *, seed: int) -> Any:

@@ -39,8 +39,8 @@ from numcoke_jax.models.references.compared import (
 from numcoke_jax.models.references.comparisons import Neighbours, bounds_by_facts, fact_nodes
 
 CHAINS = 16  # sampled side by side
-FORGOTTEN_SWEEPS = 100  # at the start of each chain
-SWEEPS_PER_DRAW = 10  # of each chain
+FORGOTTEN_SWEEPS = 200  # at the start of each chain
+SWEEPS_PER_DRAW = 20  # of each chain
 LONGEST_CHAIN = 2000  # facts in a row that the start of the chains takes into account
 
 
@@ -96,7 +96,7 @@ class Posterior(Reference):
 def sampled_places(
     values: np.ndarray, heads: np.ndarray, tails: np.ndarray, *, draws: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Draws of all nodes' places given the known ones and the facts.
+    """Draws of all nodes' places given the known ones and the facts; of a known one, given the others.
 
     Args:
       values: float64 [nodes] from 0 to 1; NaN where missing.
@@ -111,18 +111,21 @@ def sampled_places(
     chains = min(CHAINS, draws)
     state = np.repeat(_start(values, heads, tails)[:, None], chains, axis=1)
     groups = [_Group(nodes, values, heads, tails) for nodes in independent_groups(missing, heads, tails)]
+    known = _Group(np.flatnonzero(~missing), values, heads, tails)
     kept = np.empty((len(values), -(-draws // chains), chains), np.float32)
     for sweep in range(FORGOTTEN_SWEEPS + kept.shape[1] * SWEEPS_PER_DRAW):
         for group in groups:
             group.draw(state, rng)
         done = sweep + 1 - FORGOTTEN_SWEEPS
         if done > 0 and done % SWEEPS_PER_DRAW == 0:
-            kept[:, done // SWEEPS_PER_DRAW - 1] = state
+            as_missing = state.copy()  # what is left of a value's place if a user takes it away
+            known.draw(as_missing, rng)
+            kept[:, done // SWEEPS_PER_DRAW - 1] = as_missing
     return kept.reshape(len(values), -1)[:, :draws]
 
 
 class _Group:
-    """Missing nodes without a fact between them: given the others, all are drawn at once."""
+    """Nodes that are drawn at once given the others: no fact joins two of them that are missing."""
 
     def __init__(self, nodes: np.ndarray, values: np.ndarray, heads: np.ndarray, tails: np.ndarray) -> None:
         member, missing = np.zeros(len(values), bool), np.isnan(values)
@@ -141,13 +144,14 @@ class _Group:
 
     def draw(self, state: np.ndarray, rng: np.random.Generator) -> None:
         """New places of the nodes in `state`, float64 [nodes, chains]."""
-        ends = []
+        ends: list[np.ndarray] = []
         for limit, (extreme, neighbours, rows) in zip(self._limits, self._drawn, strict=True):
             end = np.repeat(limit[:, None], state.shape[1], axis=1)
             if len(rows):
                 end[rows] = extreme(end[rows], neighbours.extreme(extreme, state))
             ends.append(end)
-        state[self._nodes] = rng.uniform(*np.sort(ends, axis=0))
+        lower, upper = ends  # the other way round where facts contradict each other
+        state[self._nodes] = lower + (upper - lower) * rng.random(lower.shape)
 
 
 def independent_groups(missing: np.ndarray, heads: np.ndarray, tails: np.ndarray) -> Iterator[np.ndarray]:
@@ -179,7 +183,7 @@ def _start(values: np.ndarray, heads: np.ndarray, tails: np.ndarray) -> np.ndarr
     both = np.isnan(values[heads]) & np.isnan(values[tails])
     under = 1 + _longest_chains(Neighbours.of(heads[both], tails[both]), len(values))
     over = 1 + _longest_chains(Neighbours.of(tails[both], heads[both]), len(values))
-    return lower + (upper - lower) * under / (under + over)
+    return np.where(np.isnan(values), lower + (upper - lower) * under / (under + over), values)
 
 
 def _longest_chains(neighbours: Neighbours, nodes: int) -> np.ndarray:
