@@ -1,4 +1,4 @@
-"""Which field each relation compares: by the numeric order term's learned weights, or a reference's choice."""
+"""Which field each relation compares: by learned weights of the numeric order term, or a reference's choice."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -32,8 +32,8 @@ def compared_fields(params: Any, vocabulary: Vocabulary) -> dict[str, Sequence[C
       vocabulary: names of the graph it was trained on.
 
     Returns:
-      relation -> its M fields; {} for a model that has no such weights: not a reference (`models/references/`)
-      and without the numeric order term (`score.numeric_order`), or for a graph without fields.
+      relation -> its M fields; {} for a graph without fields, and for a model that has neither the numeric
+      order term (`score.numeric_order`) nor is a reference (`models/references/`).
     """
     if "numeric_order" in params:
         learned = jnp.asarray(params["numeric_order"]["field_weight"], jnp.float32)

@@ -20,7 +20,7 @@ from numcoke_jax.candidates import entities_per_step, own_tail_limit, step_entit
 from numcoke_jax.errors import UserError
 from numcoke_jax.graph import NumericGraph, Vocabulary
 from numcoke_jax.losses.objective import create_objective
-from numcoke_jax.models import MODELS, READS_FACTS, create_model
+from numcoke_jax.models import FITTED, MODELS, READS_FACTS, create_model
 from numcoke_jax.models.interface import GraphSizes
 from numcoke_jax.ops import pairwise
 from numcoke_jax.run import create_run
@@ -262,7 +262,7 @@ def test_adam_is_lazy_in_the_rows_that_a_step_does_not_touch() -> None:
     "name",
     [
         pytest.param(name, marks=() if name in ("numcoke", "conve", "murp") else pytest.mark.slow)
-        for name in sorted(set(MODELS) - set(READS_FACTS))
+        for name in sorted(set(MODELS) - set(READS_FACTS) - set(FITTED))
     ],
 )
 def test_logits_of_a_sample_are_those_of_all_entities_in_its_columns(name: str) -> None:

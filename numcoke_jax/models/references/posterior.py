@@ -41,6 +41,7 @@ from numcoke_jax.models.references.comparisons import Neighbours, bounds_by_fact
 CHAINS = 16  # sampled side by side
 FORGOTTEN_SWEEPS = 200  # at the start of each chain
 SWEEPS_PER_DRAW = 20  # of each chain
+GOLDEN_SECTION = 0.6180339887
 LONGEST_CHAIN = 2000  # facts in a row that the start of the chains takes into account
 
 
@@ -80,7 +81,8 @@ class Posterior(Reference):
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> Draws:
         """The draws of all entities; an observed value is the same in all of them."""
         places = self.places(relations, literals)
-        drawn = self.entity_draws[:, relations].swapaxes(0, 1)
+        anywhere = (jnp.arange(self.draws) + 0.5) * GOLDEN_SECTION % 1.0  # evenly, in an order of its own
+        drawn = jnp.where(places.new[:, None], anywhere, self.entity_draws[:, relations].swapaxes(0, 1))
         return Draws(jnp.where(places.observed[..., None], places.place[..., None], drawn), places.known)
 
     def score(self, encoded: Draws, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
