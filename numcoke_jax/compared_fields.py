@@ -1,4 +1,4 @@
-"""Which field each relation compares: by learned weights of the numeric order term, or a reference's choice."""
+"""Which field each relation compares: by the numeric order term's weights, or a reference's choice."""
 
 import dataclasses
 from collections.abc import Sequence
