@@ -38,7 +38,7 @@ def scores_of(trees: dict, count: int, literals: Literals) -> np.ndarray:
     """Scores [N, N] of a model with these arrays, no entity of which is unknown."""
     model = BoostedPairs(GraphSizes(N, 1, M), unseen=N, trees=count)
     params = {name: np.asarray(array, np.float32)[None] for name, array in trees.items()}
-    params |= {"field_weight": np.zeros((1, M)), "entity_seen": np.zeros((N, 1))}
+    params |= {"field_weight": np.zeros((1, M), np.float32), "entity_seen": np.zeros((N, 1), np.float32)}
     scores, _ = model.apply(parameters(params), jnp.array([0]), jnp.arange(N)[None], literals, train=False)
     return np.asarray(scores[0])
 

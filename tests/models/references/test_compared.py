@@ -1,5 +1,7 @@
 """The field that a relation compares, its direction, and who is unknown."""
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -66,7 +68,7 @@ def test_host_and_model_agree_on_places_and_the_report_names_the_fields() -> Non
     model = RawValues(GraphSizes.of(graph))
     params = model.fit(graph, positions, seed=0)
     literals = literals_of(graph, positions)
-    encoded = model.apply(parameters(params), jnp.array([1, 0]), literals, train=False, method="encode")
+    encoded: Any = model.apply(parameters(params), jnp.array([1, 0]), literals, train=False, method="encode")
     expected = places_of(positions, params["field_weight"]).T[[1, 0]]
     np.testing.assert_allclose(encoded.place, np.nan_to_num(expected, nan=0.5), atol=1e-6)
     assert encoded.observed.tolist() == (~np.isnan(expected)).tolist()
