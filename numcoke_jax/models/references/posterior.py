@@ -12,8 +12,10 @@ probability.
 The last term breaks ties of the first and never overrules it: two counts differ by 4 / D or more.
 
 Values that do not explain a relation's facts are forgotten (`compared.EXPLAINED`): its facts alone count
-then.  Where facts contradict each other or the values, no draw keeps all: the upper and lower limit of a
-value change places, so that it wanders between the facts it breaks.
+then.  Of facts between missing values that go round in circles only those are kept whose head is above in a
+larger share of its facts than the tail (`without_circles`); where facts contradict the values, the upper and
+the lower limit of a place change sides.  For relations full of contradictions, such as who beat whom,
+`bradley_terry` is the better reference.
 """
 
 from collections.abc import Iterator
@@ -21,6 +23,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+import scipy.sparse
 from flax import struct
 from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
@@ -110,6 +113,7 @@ def sampled_places(
       float32 [nodes, D].
     """
     missing = np.isnan(values)
+    heads, tails = without_circles(missing, heads, tails)
     chains = min(CHAINS, draws)
     state = np.repeat(_start(values, heads, tails)[:, None], chains, axis=1)
     groups = [_Group(nodes, values, heads, tails) for nodes in independent_groups(missing, heads, tails)]
@@ -154,6 +158,24 @@ class _Group:
             ends.append(end)
         lower, upper = ends  # the other way round where facts contradict each other
         state[self._nodes] = lower + (upper - lower) * rng.random(lower.shape)
+
+
+def without_circles(
+    missing: np.ndarray, heads: np.ndarray, tails: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The facts, of which none between missing nodes go round in circles: heads and tails, int64.
+
+    A fact is in a circle if its ends are in one strongly connected component.  There, facts are left out
+    whose head is above in no larger share of its facts than the tail, counted with one more fact of both kinds.
+    """
+    nodes, both = len(missing), missing[heads] & missing[tails]
+    ends = heads[both], tails[both]
+    graph = scipy.sparse.coo_array((np.ones(len(ends[0]), bool), ends), (nodes, nodes))
+    component = scipy.sparse.csgraph.connected_components(graph, connection="strong")[1]
+    above, under = (np.bincount(side, minlength=nodes) + 1 for side in (heads, tails))
+    share = above / (above + under)
+    kept = ~both | (component[heads] != component[tails]) | (share[heads] > share[tails])
+    return heads[kept], tails[kept]
 
 
 def independent_groups(missing: np.ndarray, heads: np.ndarray, tails: np.ndarray) -> Iterator[np.ndarray]:

@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 from numcoke_jax.literals import Literals
 from numcoke_jax.models.interface import GraphSizes
-from numcoke_jax.models.references.posterior import Posterior, independent_groups, sampled_places
+from numcoke_jax.models.references.posterior import (
+    Posterior,
+    independent_groups,
+    sampled_places,
+    without_circles,
+)
 from tests.models.references.orders import graph_of, literals_of, parameters, random_order
 
 DRAWS = 8192  # a share's deviation is at most 0.006 if they were independent
@@ -88,10 +93,40 @@ def test_groups_have_all_missing_nodes_once_and_no_fact_inside(seed: int, nodes:
     assert (group[heads[both]] != group[tails[both]]).all()
 
 
-def test_facts_in_a_circle_leave_places_on_the_scale() -> None:
-    heads, tails = np.array([0, 1, 2, 3]), np.array([1, 2, 0, 0])
-    found = sampled_places(np.full(5, np.nan), heads, tails, draws=40, rng=np.random.default_rng(0))
-    assert found.shape == (5, 40) and found.min() >= 0.0 and found.max() <= 1.0
+def test_of_a_circle_the_facts_are_kept_that_agree_with_the_shares() -> None:
+    """0 > 1 > 2 > 0 and 3 > 0 > 4.  With one more of both kinds the shares are 3/6, 2/4, 2/4, 2/3, 1/3."""
+    heads, tails = np.array([0, 1, 2, 3, 0]), np.array([1, 2, 0, 0, 4])
+    kept = without_circles(np.ones(5, bool), heads, tails)
+    assert list(zip(*kept, strict=True)) == [(3, 0), (0, 4)]  # no share in the circle is larger
+    more = np.append(heads, 0), np.append(tails, 5)  # now 0 has 4/7
+    kept = without_circles(np.ones(6, bool), *more)
+    assert list(zip(*kept, strict=True)) == [(0, 1), (3, 0), (0, 4), (0, 5)]
+    known = without_circles(np.array([False, True, True, True, True, True]), *more)  # 0 is not missing
+    assert [side.tolist() for side in known] == [side.tolist() for side in more]
+
+
+@given(st.integers(0, 10**6), st.integers(2, 12))
+def test_without_circles_no_node_is_above_itself_and_an_order_loses_no_fact(seed: int, nodes: int) -> None:
+    rng = np.random.default_rng(seed)
+    values, heads, tails = random_order(rng, nodes=nodes, missing=1.0, share=0.5)
+    missing = np.isnan(values)
+    assert len(without_circles(missing, heads, tails)[0]) == len(heads)
+    turned = rng.random(len(heads)) < 0.3
+    kept = without_circles(missing, np.where(turned, tails, heads), np.where(turned, heads, tails))
+    above = np.zeros((nodes, nodes), int)
+    above[kept] = 1
+    reached = np.linalg.matrix_power(above + np.eye(nodes, dtype=int), nodes) @ above
+    assert not np.diag(reached).any()
+
+
+def test_an_order_with_wrong_facts_is_still_found() -> None:
+    """A tenth of the facts is turned around; the mean places are in the order of the numbers, nearly."""
+    rng = np.random.default_rng(0)
+    heads, tails = np.nonzero(np.tri(60, k=-1, dtype=bool) & (rng.random((60, 60)) < 0.5))
+    turned = rng.random(len(heads)) < 0.1
+    ends = np.where(turned, tails, heads), np.where(turned, heads, tails)
+    found = sampled_places(np.full(60, np.nan), *ends, draws=64, rng=rng)
+    assert np.corrcoef(found.mean(axis=1), np.arange(60))[0, 1] > 0.9
 
 
 def fitted(values: np.ndarray) -> tuple:
