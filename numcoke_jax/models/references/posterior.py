@@ -166,7 +166,7 @@ def without_circles(
     """The facts, of which none between missing nodes go round in circles: heads and tails, int64.
 
     A fact is in a circle if its ends are in one strongly connected component.  There, facts are left out
-    whose head is above in no larger share of its facts than the tail, counted with one more fact of both kinds.
+    whose head is above in no larger share of its facts than the tail, with one more fact of both kinds.
     """
     nodes, both = len(missing), missing[heads] & missing[tails]
     ends = heads[both], tails[both]
