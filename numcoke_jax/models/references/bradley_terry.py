@@ -37,7 +37,7 @@ from numcoke_jax.models.references.compared import (
 )
 
 COVARIATES = ("none", "compared", "all")
-RIDGES = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01)  # k, strong ones first: each fit starts from the one before
+RIDGES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01)  # k, strong ones first: each fit starts from the one before
 FACTORS = (1.0, 100.0)  # f
 WITHOUT_VALIDATION = (0.1, 1.0)
 LARGEST_GRADIENT = 1e-6  # its norm at a solution
