@@ -48,6 +48,14 @@ MODELS: dict[str, TableModel] = {
     "rakge": TableModel("RAKGE", "Self-supervised", "rakge"),
     "paper": TableModel("NumCoKE", "NumCoKE", "paper", ours=True),
     "numeric": TableModel("NumCoKE, numeric order", "NumCoKE", "numeric", ours=True),
+    # Not the paper's: arithmetic on values and training facts.  `boosted_pairs` needs a package of its own.
+    "raw": TableModel("raw values", "References", "raw"),
+    "bounds": TableModel("bounds", "References", "bounds"),
+    "posterior": TableModel("posterior", "References", "posterior"),
+    "bradley_terry": TableModel("Bradley-Terry", "References", "bradley_terry"),
+    "bradley_terry_compared": TableModel(
+        "Bradley-Terry, compared value", "References", "bradley_terry", {"references.covariates": "compared"}
+    ),
 }
 
 # By model and data set: Hits@1, Hits@3, Hits@10, MR, MRR.  The printed KBLRN is shown for KBLN.

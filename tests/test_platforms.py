@@ -39,7 +39,9 @@ def test_new_state_step_and_ranking_lower_for_accelerators(
     literals, params = run.literals, run.abstract_state.params
     relation, heads = jnp.zeros((1,), jnp.int32), jnp.zeros((3,), jnp.int32)
     fresh = run.programs.create_state.trace(literals, key=random_streams.base_key(0))
-    step = run.programs.step.trace(run.abstract_state, run.batch(0), literals)
+    step = fresh  # a fitted model has none
+    if not run.nothing_to_train:
+        step = run.programs.step.trace(run.abstract_state, run.batch(0), literals)
     encode = run.evaluate._jitted_encode.trace(params, literals, relation)
     encoded = jax.eval_shape(run.evaluate._jitted_encode, params, literals, relation)
     score = run.evaluate._jitted_score.trace(params, encoded, heads)

@@ -171,7 +171,7 @@ class ComparedField:
 
     Attributes:
       field: its name.
-      weight: a_rm in (-1, 1): positive where the head has the higher value, negative where the tail has.
+      weight: a_rm from -1 to 1: positive where the head has the higher value, negative where the tail has.
     """
 
     field: str
@@ -186,8 +186,9 @@ def compared_fields(params: Any, vocabulary: Vocabulary) -> dict[str, Sequence[C
       vocabulary: names of the graph it was trained on.
 
     Returns:
-      relation -> its M fields; relations that compare no field are left out, and {} is returned for a model
-      with neither an order core nor a numeric order term (`score.order_core`, `score.numeric_order`).
+      relation -> its M fields; relations that compare no field are left out.  {} for a model that is no
+      reference and has neither an order core nor a numeric order term (`score.order_core`,
+      `score.numeric_order`).
     """
     if "order_core" in params:
         weights = np.asarray(params["order_core"]["field_weight"], np.float64)
@@ -195,6 +196,8 @@ def compared_fields(params: Any, vocabulary: Vocabulary) -> dict[str, Sequence[C
         learned = jnp.asarray(params["numeric_order"]["field_weight"], jnp.float32)
         weights = np.asarray(field_weights(learned, NumericOrder.sharpness), np.float64)
     else:
+        weights = np.asarray(params.get("field_weight", np.zeros((0, 0))), np.float64)
+    if not weights.size:
         return {}
     order = np.argsort(-np.abs(weights), axis=1, kind="stable")
     return {

@@ -87,8 +87,8 @@ def rank_and_report(
     )
     report["selection_mrr"] = progress.patience.best  # what the best checkpoint was chosen by: see `eval`
     fields = compared_fields(params, run.graph.vocabulary)
-    if fields:
-        report["compared_fields"] = {name: dataclasses.asdict(found[0]) for name, found in fields.items()}
+    if first := {name: dataclasses.asdict(found[0]) for name, found in fields.items() if found[0].weight}:
+        report["compared_fields"] = first
     report["relations"] = relation_metrics(run.graph, "test", every_rank["test"])
     report |= orders_of(run, params)
     report["calibration_kind"] = run.config.eval.calibration

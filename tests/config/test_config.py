@@ -167,6 +167,7 @@ def test_choices_are_those_of_the_code_that_uses_them() -> None:
     from numcoke_jax.evaluation import calibration, ranking
     from numcoke_jax.models import MODELS, attention, entity_table, fusion, nrn, numeric_embedding, score
     from numcoke_jax.models.ops import products
+    from numcoke_jax.models.references import bradley_terry
     from numcoke_jax.training.losses import contrastive
 
     in_code: dict[str, Iterable[str]] = {
@@ -190,6 +191,7 @@ def test_choices_are_those_of_the_code_that_uses_them() -> None:
         "okcl.negatives": contrastive.NEGATIVES,
         "okcl.reduce": contrastive.REDUCTIONS,
         "okcl.similarity": contrastive.SIMILARITIES,
+        "references.covariates": bradley_terry.COVARIATES,
         "eval.selection": ranking.RULES,
         "eval.calibration": calibration.KINDS,
     }

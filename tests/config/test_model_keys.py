@@ -58,7 +58,7 @@ def test_the_document_has_the_same_table() -> None:
     found = {}
     for row in rows:
         if len(row) == 2 and row[0].strip(" `") in MODEL_KEYS:
-            found[row[0].strip(" `")] = tuple(key.strip(" `") for key in row[1].split(","))
+            found[row[0].strip(" `")] = tuple(filter(None, (key.strip(" `") for key in row[1].split(","))))
     assert found == dict(MODEL_KEYS)
 
 

@@ -44,7 +44,7 @@ class Bounds(Reference):
 
     def setup(self) -> None:
         super().setup()
-        # Lower and upper bound where the value is missing.
+        # Lower and upper bound by the neighbours; in use where the value is missing.
         self.entity_bounds = self.zeros("entity_bounds", self.sizes.entities, self.sizes.relations, 2)
 
     def fit(self, graph: NumericGraph, positions: np.ndarray, *, seed: int) -> Any:
@@ -62,7 +62,8 @@ class Bounds(Reference):
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> Intervals:
         """The intervals of all entities; that of an observed value is a point."""
         places = self.places(relations, literals)
-        lower, upper = jnp.moveaxis(self.entity_bounds[:, relations], 2, 0).transpose(0, 2, 1)
+        lower, upper = self.entity_bounds[:, relations].transpose(2, 1, 0)
+        lower, upper = jnp.where(places.new, 0.0, lower), jnp.where(places.new, 1.0, upper)
         middle = jnp.where(places.observed, places.place, (lower + upper) / 2)
         width = jnp.where(places.observed, 0.0, upper - lower)
         return Intervals(middle, jnp.maximum(width, 1.0 / self.sizes.entities), places.known)

@@ -37,9 +37,19 @@ from numcoke_jax.models.references.compared import (
 )
 
 COVARIATES = ("none", "compared", "all")
-RIDGES = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01)  # k, strong ones first: each fit starts from the one before
+RIDGES = (
+    30.0,
+    10.0,
+    3.0,
+    1.0,
+    0.3,
+    0.1,
+    0.03,
+    0.01,
+)  # k, strong ones first: each fit starts from the one before
 FACTORS = (1.0, 100.0)  # f
 WITHOUT_VALIDATION = (0.1, 1.0)
+LARGEST_GRADIENT = 1e-6  # its norm at a solution
 UNIT_DEVIATION = np.sqrt(12.0)  # of a uniform distribution from 0 to 1
 
 
@@ -129,30 +139,47 @@ class Comparisons:
         relation = self.facts[:, RELATION]
         return theta[relation, self.facts[:, HEAD]] - theta[relation, self.facts[:, TAIL]]
 
+    def pulled_back(self, of_facts: np.ndarray) -> np.ndarray:
+        """The gradient of a function of the margins, from its derivatives by them, float64 [n]."""
+        shape = len(self.used), len(self.values)
+        first = self.facts[:, RELATION].astype(np.int64) * shape[1]
+        strength = np.bincount(first + self.facts[:, HEAD], of_facts, minlength=shape[0] * shape[1])
+        strength -= np.bincount(first + self.facts[:, TAIL], of_facts, minlength=shape[0] * shape[1])
+        slope = (strength.reshape(shape) @ self.values) * self.used
+        return np.concatenate([strength, slope.ravel()])
+
     def loss(self, solution: np.ndarray) -> float:
         """Minus the logarithm of the likelihood."""
         return float(np.logaddexp(0.0, -self.margins(solution)).sum())
 
     def objective(self, solution: np.ndarray, ridge: np.ndarray) -> tuple[float, np.ndarray]:
         """What is minimised, and its gradient; the ridge is one number for each of the solution's."""
+        improbable = _sigmoid(-self.margins(solution))
+        gradient = self.pulled_back(-improbable) + ridge * solution
+        return self.loss(solution) + float((ridge * solution) @ solution) / 2, gradient
+
+    def curvature(self, solution: np.ndarray, direction: np.ndarray, ridge: np.ndarray) -> np.ndarray:
+        """The Hessian of what is minimised, times a direction."""
         margins = self.margins(solution)
-        wrong = np.exp(-np.logaddexp(0.0, margins))  # 1 - P(h above t)
-        shape = len(self.used), len(self.values)
-        nodes = self.facts[:, RELATION].astype(np.int64) * shape[1]
-        size = shape[0] * shape[1]
-        toward = np.bincount(nodes + self.facts[:, TAIL], wrong, minlength=size)
-        toward -= np.bincount(nodes + self.facts[:, HEAD], wrong, minlength=size)
-        slopes = (toward.reshape(shape) @ self.values) * self.used
-        loss = np.logaddexp(0.0, -margins).sum() + (ridge * solution) @ solution / 2
-        return float(loss), np.concatenate([toward, slopes.ravel()]) + ridge * solution
+        variance = _sigmoid(margins) * _sigmoid(-margins)
+        return self.pulled_back(variance * self.margins(direction)) + ridge * direction
 
     def minimum(self, ridge: np.ndarray, *, start: np.ndarray) -> np.ndarray:
-        """The solution for ridges above 0, which is unique."""
-        options = {"maxiter": 2000, "maxfun": 4000, "ftol": 0.0, "gtol": 1e-5}
+        """The solution for ridges above 0, which is unique; by Newton's method with conjugate gradients."""
         found = scipy.optimize.minimize(
-            self.objective, start, args=(ridge,), jac=True, method="L-BFGS-B", options=options
+            self.objective,
+            start,
+            args=(ridge,),
+            jac=True,
+            hessp=self.curvature,
+            method="trust-ncg",
+            options={"gtol": LARGEST_GRADIENT},
         )
         return found.x
+
+
+def _sigmoid(logits: np.ndarray) -> np.ndarray:
+    return np.exp(-np.logaddexp(0.0, -logits))
 
 
 def _likeliest(problem: Comparisons, valued: np.ndarray, valid: np.ndarray) -> np.ndarray:

@@ -31,6 +31,7 @@ class Places:
     place: Any  # float32 [S, N] from 0 to 1, heads above tails; 1/2 where the value is missing
     observed: Any  # bool [S, N]
     known: Any  # bool [S, N], False for an entity of the graph in no training fact of the relation
+    new: Any  # bool [N], entities that were not part of the graph
 
 
 class Reference(nn.Module):
@@ -75,12 +76,15 @@ class Reference(nn.Module):
         weight = self.field_weight[relations][:, None, :]
         turned = jnp.sum(weight * jnp.where(literals.observed, literals.positions - 0.5, 0.0), axis=2)
         observed = jnp.any((weight != 0) & literals.observed, axis=2)
-        return Places(0.5 + turned, observed, self.known(relations))
+        return Places(0.5 + turned, observed, self.known(relations), self.new())
 
     def known(self, relations: Int[Array, " S"]) -> Bool[Array, "S N"]:
         """Entities in a training fact of the relation, and those that were not part of the graph."""
-        is_new = jnp.arange(self.sizes.entities) >= self.sizes.entities - self.unseen
-        return (self.entity_seen.T[relations] > 0.5) | is_new
+        return (self.entity_seen.T[relations] > 0.5) | self.new()
+
+    def new(self) -> Bool[Array, " N"]:
+        """Entities that were not part of the graph."""
+        return jnp.arange(self.sizes.entities) >= self.sizes.entities - self.unseen
 
 
 def unknown_last(scores: Float[Array, "S H N"], known: Bool[Array, "S N"]) -> Float[Array, "S H N"]:

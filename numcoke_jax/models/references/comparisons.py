@@ -64,21 +64,25 @@ def spread(bounds: np.ndarray, neighbours: Neighbours, extreme: np.ufunc) -> np.
 def bounds_by_facts(
     values: np.ndarray, heads: np.ndarray, tails: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Between which two values each node lies.
+    """Between which two values each node lies by what is known of its neighbours, whatever its own value.
 
-    A missing value is above those known below it and below those known above it, also at the end of a chain
-    of facts between missing ones.  Where facts contradict the values, the lower bound is the higher one.
+    It is above those known below it and below those known above it, also at the end of a chain of facts
+    between missing values.  Where facts contradict the values, the lower bound is the higher one.
 
     Args:
       values: float64 [nodes] from 0 to 1; NaN where missing.
       heads, tails: int64 [n] nodes of the facts.
 
     Returns:
-      Lower and upper bounds, float64 [nodes]; both the value where it is known, 0 and 1 without facts.
+      Lower and upper bounds, float64 [nodes]; 0 and 1 without facts.
     """
     missing = np.isnan(values)
-    of_heads, of_tails = missing[heads], missing[tails]
-    below = Neighbours.of(heads[of_heads], tails[of_heads])
-    above = Neighbours.of(tails[of_tails], heads[of_tails])
-    lower = spread(np.where(missing, 0.0, values), below, np.maximum)
-    return lower, spread(np.where(missing, 1.0, values), above, np.minimum)
+    ends = []
+    for own, others, extreme, end in ((heads, tails, np.maximum, 0.0), (tails, heads, np.minimum, 1.0)):
+        free = missing[own]
+        known = spread(np.where(missing, end, values), Neighbours.of(own[free], others[free]), extreme)
+        neighbours, bounds = Neighbours.of(own, others), np.full(len(values), end)
+        if len(neighbours.nodes):
+            bounds[neighbours.nodes] = neighbours.extreme(extreme, known)
+        ends.append(bounds)
+    return ends[0], ends[1]

@@ -12,8 +12,10 @@ probability.
 The last term breaks ties of the first and never overrules it: two counts differ by 4 / D or more.
 
 Values that do not explain a relation's facts are forgotten (`compared.EXPLAINED`): its facts alone count
-then.  Where facts contradict each other or the values, no draw keeps all: the upper and lower limit of a
-value change places, so that it wanders between the facts it breaks.
+then.  Of facts between missing values that go round in circles only those are kept whose head is above in a
+larger share of its facts than the tail (`without_circles`); where facts contradict the values, the upper and
+the lower limit of a place change sides.  For relations full of contradictions, such as who beat whom,
+`bradley_terry` is the better reference.
 """
 
 from collections.abc import Iterator
@@ -21,6 +23,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+import scipy.sparse
 from flax import struct
 from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
@@ -39,8 +42,9 @@ from numcoke_jax.models.references.compared import (
 from numcoke_jax.models.references.comparisons import Neighbours, bounds_by_facts, fact_nodes
 
 CHAINS = 16  # sampled side by side
-FORGOTTEN_SWEEPS = 100  # at the start of each chain
-SWEEPS_PER_DRAW = 10  # of each chain
+FORGOTTEN_SWEEPS = 200  # at the start of each chain
+SWEEPS_PER_DRAW = 20  # of each chain
+GOLDEN_SECTION = 0.6180339887
 LONGEST_CHAIN = 2000  # facts in a row that the start of the chains takes into account
 
 
@@ -80,7 +84,8 @@ class Posterior(Reference):
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> Draws:
         """The draws of all entities; an observed value is the same in all of them."""
         places = self.places(relations, literals)
-        drawn = self.entity_draws[:, relations].swapaxes(0, 1)
+        anywhere = (jnp.arange(self.draws) + 0.5) * GOLDEN_SECTION % 1.0  # evenly, in an order of its own
+        drawn = jnp.where(places.new[:, None], anywhere, self.entity_draws[:, relations].swapaxes(0, 1))
         return Draws(jnp.where(places.observed[..., None], places.place[..., None], drawn), places.known)
 
     def score(self, encoded: Draws, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
@@ -96,7 +101,7 @@ class Posterior(Reference):
 def sampled_places(
     values: np.ndarray, heads: np.ndarray, tails: np.ndarray, *, draws: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Draws of all nodes' places given the known ones and the facts.
+    """Draws of all nodes' places given the known ones and the facts; of a known one, given the others.
 
     Args:
       values: float64 [nodes] from 0 to 1; NaN where missing.
@@ -108,21 +113,25 @@ def sampled_places(
       float32 [nodes, D].
     """
     missing = np.isnan(values)
+    heads, tails = without_circles(missing, heads, tails)
     chains = min(CHAINS, draws)
     state = np.repeat(_start(values, heads, tails)[:, None], chains, axis=1)
     groups = [_Group(nodes, values, heads, tails) for nodes in independent_groups(missing, heads, tails)]
+    known = _Group(np.flatnonzero(~missing), values, heads, tails)
     kept = np.empty((len(values), -(-draws // chains), chains), np.float32)
     for sweep in range(FORGOTTEN_SWEEPS + kept.shape[1] * SWEEPS_PER_DRAW):
         for group in groups:
             group.draw(state, rng)
         done = sweep + 1 - FORGOTTEN_SWEEPS
         if done > 0 and done % SWEEPS_PER_DRAW == 0:
-            kept[:, done // SWEEPS_PER_DRAW - 1] = state
+            as_missing = state.copy()  # what is left of a value's place if a user takes it away
+            known.draw(as_missing, rng)
+            kept[:, done // SWEEPS_PER_DRAW - 1] = as_missing
     return kept.reshape(len(values), -1)[:, :draws]
 
 
 class _Group:
-    """Missing nodes without a fact between them: given the others, all are drawn at once."""
+    """Nodes that are drawn at once given the others: no fact joins two of them that are missing."""
 
     def __init__(self, nodes: np.ndarray, values: np.ndarray, heads: np.ndarray, tails: np.ndarray) -> None:
         member, missing = np.zeros(len(values), bool), np.isnan(values)
@@ -141,13 +150,32 @@ class _Group:
 
     def draw(self, state: np.ndarray, rng: np.random.Generator) -> None:
         """New places of the nodes in `state`, float64 [nodes, chains]."""
-        ends = []
+        ends: list[np.ndarray] = []
         for limit, (extreme, neighbours, rows) in zip(self._limits, self._drawn, strict=True):
             end = np.repeat(limit[:, None], state.shape[1], axis=1)
             if len(rows):
                 end[rows] = extreme(end[rows], neighbours.extreme(extreme, state))
             ends.append(end)
-        state[self._nodes] = rng.uniform(*np.sort(ends, axis=0))
+        lower, upper = ends  # the other way round where facts contradict each other
+        state[self._nodes] = lower + (upper - lower) * rng.random(lower.shape)
+
+
+def without_circles(
+    missing: np.ndarray, heads: np.ndarray, tails: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The facts, of which none between missing nodes go round in circles: heads and tails, int64.
+
+    A fact is in a circle if its ends are in one strongly connected component.  There, facts are left out
+    whose head is above in no larger share of its facts than the tail, with one more fact of both kinds.
+    """
+    nodes, both = len(missing), missing[heads] & missing[tails]
+    ends = heads[both], tails[both]
+    graph = scipy.sparse.coo_array((np.ones(len(ends[0]), bool), ends), (nodes, nodes))
+    component = scipy.sparse.csgraph.connected_components(graph, connection="strong")[1]
+    above, under = (np.bincount(side, minlength=nodes) + 1 for side in (heads, tails))
+    share = above / (above + under)
+    kept = ~both | (component[heads] != component[tails]) | (share[heads] > share[tails])
+    return heads[kept], tails[kept]
 
 
 def independent_groups(missing: np.ndarray, heads: np.ndarray, tails: np.ndarray) -> Iterator[np.ndarray]:
@@ -179,7 +207,7 @@ def _start(values: np.ndarray, heads: np.ndarray, tails: np.ndarray) -> np.ndarr
     both = np.isnan(values[heads]) & np.isnan(values[tails])
     under = 1 + _longest_chains(Neighbours.of(heads[both], tails[both]), len(values))
     over = 1 + _longest_chains(Neighbours.of(tails[both], heads[both]), len(values))
-    return lower + (upper - lower) * under / (under + over)
+    return np.where(np.isnan(values), lower + (upper - lower) * under / (under + over), values)
 
 
 def _longest_chains(neighbours: Neighbours, nodes: int) -> np.ndarray:

@@ -1,0 +1,50 @@
+"""Small orders that the tests of the references share."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from numcoke_jax.data.graph import NumericGraph, Vocabulary
+from numcoke_jax.data.literals import Literals
+
+
+def graph_of(
+    train: list[tuple[int, int, int]],
+    values: np.ndarray,
+    *,
+    relations: int = 1,
+    valid: list[tuple[int, int, int]] | None = None,
+) -> NumericGraph:
+    """A graph of these facts; `values` is [N, M] with NaN where missing."""
+    names = (
+        tuple(f"{kind}{number:03d}" for number in range(count))
+        for kind, count in (("e", len(values)), ("r", relations), ("f", values.shape[1]))
+    )
+    split = {"train": train, "valid": valid or [], "test": [], "negatives": []}
+    facts = {name: np.array(rows, np.int32).reshape(-1, 3) for name, rows in split.items()}
+    return NumericGraph(Vocabulary(*names), **facts, values=np.nan_to_num(values), observed=~np.isnan(values))
+
+
+def random_order(
+    rng: np.random.Generator, *, nodes: int, missing: float, share: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Values from 0 to 1, NaN where missing, and the heads and tails of facts that agree with them."""
+    values = rng.permutation(nodes) / nodes + 0.5 / nodes
+    heads, tails = np.nonzero((values[:, None] > values) & (rng.random((nodes, nodes)) < share))
+    return np.where(rng.random(nodes) < missing, np.nan, values), heads, tails
+
+
+def literals_of(graph: NumericGraph, positions: np.ndarray) -> Literals:
+    """What a model sees of quantiles [N, M], NaN where missing."""
+    return Literals(
+        values=jnp.zeros(positions.shape, jnp.float32),
+        observed=jnp.asarray(graph.observed),
+        positions=jnp.asarray(np.nan_to_num(positions), jnp.float32),
+    )
+
+
+def parameters(fitted: Any) -> dict[str, Any]:
+    """What `fit` returned, as a run has it."""
+    return {"params": jax.tree.map(lambda array: jnp.asarray(array, jnp.float32), fitted)}
