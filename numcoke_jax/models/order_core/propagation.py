@@ -128,9 +128,12 @@ def propagate(
 def _sums(facts: Comparisons, sites: list[_Sites], count: int) -> tuple[np.ndarray, np.ndarray]:
     """Precision and shift that the facts give every entity, float64 [N] each."""
     heads, tails = sites
+    none = np.zeros(count)  # float64: of no facts, bincount makes integers
     return (
-        np.bincount(facts.heads, heads.precision, count) + np.bincount(facts.tails, tails.precision, count),
-        np.bincount(facts.heads, heads.shift, count) + np.bincount(facts.tails, tails.shift, count),
+        none
+        + np.bincount(facts.heads, heads.precision, count)
+        + np.bincount(facts.tails, tails.precision, count),
+        none + np.bincount(facts.heads, heads.shift, count) + np.bincount(facts.tails, tails.shift, count),
     )
 
 
