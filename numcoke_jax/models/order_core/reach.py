@@ -38,7 +38,7 @@ def reach(mean: np.ndarray, heads: np.ndarray, tails: np.ndarray) -> np.ndarray:
     seen = (found > 0) & (spread > 0)
     gain = np.sum(found[seen] * np.log(share[seen] / spread[seen]))
     gain -= 0.5 * ((spread > 0).sum() - 1) * np.log1p(len(heads))  # what chance gains: BIC
-    if gain < LEAST_GAIN * len(heads):
+    if gain <= LEAST_GAIN * len(heads):
         return np.ones(BINS)
     relative = np.divide(share, spread, out=np.zeros(BINS), where=spread > 0)
     floor = PRIOR_FACTS / (found.sum() + PRIOR_FACTS)
