@@ -69,7 +69,7 @@ def regression(
 
 
 def expected_score(correlations: np.ndarray, row: np.ndarray, field: int) -> tuple[float, float]:
-    """Mean and variance of one score given the others that are not NaN, by the partitioned precision matrix."""
+    """Mean and variance of one score given the others that are not NaN, by the precision matrix."""
     kept = [field, *np.flatnonzero(~np.isnan(row) & (np.arange(len(row)) != field))]
     precision = np.linalg.inv(correlations[np.ix_(kept, kept)])
     return float(-precision[0, 1:] @ row[kept[1:]] / precision[0, 0]), float(1.0 / precision[0, 0])
