@@ -51,7 +51,7 @@ def compares(heads: np.ndarray, tails: np.ndarray) -> bool:
     expected, closed, backwards = _closed_paths(heads, tails, keys, len(entities))
     if expected >= ENOUGH_EXPECTED and closed < CLOSED * expected:
         return False
-    return not backwards or closed - backwards > DEVIATIONS * np.sqrt(closed + backwards)
+    return not backwards or bool(closed - backwards > DEVIATIONS * np.sqrt(closed + backwards))
 
 
 def _found(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:

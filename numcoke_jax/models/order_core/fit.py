@@ -4,10 +4,11 @@ A relation may compare one field (positions are the field's values, and a missin
 that the fields say partly (a regression on the values, bent or not, and a remainder of every entity's own) or
 nothing of the sort (the remainder alone).  Each of these is fitted, and the evidence chooses:
 
-    sum over facts of log P(fact | all other facts) - (effective coefficients / 2) log F
+    sum over facts of log P(fact | all other facts) - effective coefficients x (log F / 2 + log D)
 
-so that a field counts only if it explains the facts: shuffled values do not.  Relations that compare the same
-field share its positions.
+so that a field counts only if it explains the facts: shuffled values do not.  The second logarithm pays for
+the choice among D features, or 2 M fields and directions: of many, the best agrees with few facts by chance
+(the extended BIC of Chen and Chen 2008).  Relations that compare the same field share its positions.
 """
 
 import dataclasses
@@ -160,7 +161,8 @@ def _by_field(
     beliefs = propagate(facts, prior, least_noise=NOISE_OF_GAP / max(int(known.sum()), 1))
     weights = np.zeros(scores.scores.shape[1])
     weights[field] = sign
-    return RelationOrder(beliefs, weights, float(beliefs.log_predictive.sum()))
+    cost = np.log(2 * scores.scores.shape[1])  # a field and its direction
+    return RelationOrder(beliefs, weights, float(beliefs.log_predictive.sum() - cost))
 
 
 def _by_remainder(
@@ -171,8 +173,9 @@ def _by_remainder(
     prior = ValuePrior(features)
     facts = Comparisons(heads, tails, np.zeros(count, bool), np.zeros(count))
     beliefs = propagate(facts, prior, least_noise=LEAST_NOISE)
-    cost = 0.5 * prior.effective_size * np.log(max(len(heads), 1))
-    return RelationOrder(beliefs, _weights(prior, fields), float(beliefs.log_predictive.sum()) - cost)
+    per_coefficient = 0.5 * np.log(max(len(heads), 1)) + np.log(max(features.shape[1], 1))
+    cost = prior.effective_size * per_coefficient
+    return RelationOrder(beliefs, _weights(prior, fields), float(beliefs.log_predictive.sum() - cost))
 
 
 def _weights(prior: ValuePrior, fields: int) -> np.ndarray:

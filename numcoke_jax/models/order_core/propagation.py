@@ -21,7 +21,7 @@ DAMPING = 0.5
 PRIOR_EVERY = 3  # sweeps
 MOVED = 1e-3  # in units of the prior's width: sweeps end when no position moves more
 NOISE_STEPS = np.array([-1.0, -0.5, -0.2, -0.05, 0.0, 0.05, 0.2, 0.5, 1.0])  # of log s, the best is taken
-FIRST_NOISE, FIRST_REVERSED = 0.1, 1e-3
+FIRST_NOISE, FIRST_REVERSED = 0.1, 0.1  # f starts high: from 0, 20 % of reversed facts are taken for noise
 LEAST_REVERSED, MOST_REVERSED = 1e-6, 0.49  # a smaller share of reversed facts is none
 LEAST_PRECISION = 1e-9
 LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
@@ -128,9 +128,12 @@ def propagate(
 def _sums(facts: Comparisons, sites: list[_Sites], count: int) -> tuple[np.ndarray, np.ndarray]:
     """Precision and shift that the facts give every entity, float64 [N] each."""
     heads, tails = sites
+    none = np.zeros(count)  # float64: of no facts, bincount makes integers
     return (
-        np.bincount(facts.heads, heads.precision, count) + np.bincount(facts.tails, tails.precision, count),
-        np.bincount(facts.heads, heads.shift, count) + np.bincount(facts.tails, tails.shift, count),
+        none
+        + np.bincount(facts.heads, heads.precision, count)
+        + np.bincount(facts.tails, tails.precision, count),
+        none + np.bincount(facts.heads, heads.shift, count) + np.bincount(facts.tails, tails.shift, count),
     )
 
 

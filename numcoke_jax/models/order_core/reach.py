@@ -36,8 +36,9 @@ def reach(mean: np.ndarray, heads: np.ndarray, tails: np.ndarray) -> np.ndarray:
     spread = pairs / max(pairs.sum(), 1.0)  # of the facts, if all pairs were equally likely
     share = (found + PRIOR_FACTS * spread) / (found.sum() + PRIOR_FACTS)
     seen = (found > 0) & (spread > 0)
-    gain = np.sum(found[seen] * np.log(share[seen] / spread[seen])) / max(len(heads), 1)
-    if gain < LEAST_GAIN:
+    gain = np.sum(found[seen] * np.log(share[seen] / spread[seen]))
+    gain -= 0.5 * max((spread > 0).sum() - 1, 0) * np.log1p(len(heads))  # what chance gains: BIC
+    if gain <= LEAST_GAIN * len(heads):
         return np.ones(BINS)
     relative = np.divide(share, spread, out=np.zeros(BINS), where=spread > 0)
     floor = PRIOR_FACTS / (found.sum() + PRIOR_FACTS)

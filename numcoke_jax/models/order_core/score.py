@@ -16,10 +16,10 @@ from jax.scipy.special import log_ndtr
 from jaxtyping import Array, Bool, Float, Int
 from scipy.special import ndtr
 
-LARGEST_Z = 1e4  # beyond, only the order of logits would be lost to overflow
+LARGEST_Z = 1e9  # far beyond the gaps of values over their noise, far below overflow of the square
 LINEAR = 30.0  # logits up to here are exact; larger ones are compressed, in order
 NEVER = -100.0  # logit of what cannot be
-BY_POSITION = 1e-4  # of z / (1 + |z|): orders pairs that are equally likely after reversals
+BY_POSITION = 1e-4  # of arsinh(z): orders pairs that are equally likely after reversals
 
 
 @struct.dataclass
@@ -43,7 +43,7 @@ def order_logits(positions: OrderPositions, heads: Int[Array, "S H"]) -> Float[A
     odds = above + jnp.log(fact) - jnp.logaddexp(below, above + jnp.log1p(-fact))
     beyond = jnp.maximum(jnp.abs(odds) - LINEAR, 0.0)
     odds = jnp.sign(odds) * (jnp.minimum(jnp.abs(odds), LINEAR) + jnp.log1p(beyond))
-    odds = odds + BY_POSITION * z / (1.0 + jnp.abs(z))
+    odds = odds + BY_POSITION * jnp.arcsinh(z)
     return jnp.where(never, NEVER, odds)
 
 

@@ -1,0 +1,114 @@
+"""The regression on values: priors against a joint Gaussian without the row, and what is switched off."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from numcoke_jax.models.order_core.value_prior import VARIANCES, ValuePrior
+from tests.oracles import order_core as oracle
+
+
+@settings(max_examples=25)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(2, 9),
+    st.integers(1, 12),
+    st.sampled_from(["finite", "with inf", "with 0", "mixed"]),
+)
+def test_each_prior_is_the_prediction_from_all_other_entities(
+    seed: int, count: int, size: int, kind: str
+) -> None:
+    """Also with more features than entities, known positions, and entities of which nothing is known."""
+    rng = np.random.default_rng(seed)
+    features, targets = rng.normal(size=(count, size)), rng.normal(size=count)
+    precisions = rng.uniform(0.1, 5.0, count)
+    if kind in ("with inf", "mixed"):
+        precisions[rng.random(count) < 0.5] = np.inf
+    if kind in ("with 0", "mixed"):
+        precisions[rng.random(count) < 0.5] = 0.0
+    prior = ValuePrior(features, residual=0.6)
+    prior.relevance = rng.uniform(0.2, 3.0, size)
+    mean, variance = prior.predict(targets, precisions)
+    for row in range(count):
+        expected = oracle.regression(features, targets, precisions, prior.relevance, 0.6, row)
+        np.testing.assert_allclose((mean[row], variance[row]), expected, rtol=1e-6, atol=1e-8)
+
+
+def test_targets_without_precision_may_be_anything() -> None:
+    features = np.random.default_rng(0).normal(size=(6, 2))
+    precisions = np.array([1.0, 2.0, np.inf, 0.0, 0.0, 3.0])
+    targets = np.arange(6.0)
+    expected = ValuePrior(features).predict(targets, precisions)
+    targets[3:5] = 1e300
+    for one, other in zip(ValuePrior(features).predict(targets, precisions), expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_nothing_known_leaves_the_variance_of_the_prior() -> None:
+    features = np.random.default_rng(1).normal(size=(5, 3))
+    prior = ValuePrior(features, residual=0.7)
+    mean, variance = prior.predict(np.zeros(5), np.zeros(5))
+    np.testing.assert_allclose(mean, 0.0)
+    np.testing.assert_allclose(variance, 0.7 + (features**2 * prior.relevance).sum(axis=1), rtol=1e-9)
+    assert prior.effective_size == pytest.approx(0.0, abs=1e-9)
+
+
+def test_without_features_only_the_residual_is_left() -> None:
+    prior = ValuePrior(np.zeros((4, 0)), residual=1.3)
+    mean, variance = prior.predict(np.arange(4.0), np.array([np.inf, 1.0, 0.0, 2.0]))
+    np.testing.assert_array_equal(mean, 0.0)
+    np.testing.assert_array_equal(variance, 1.3)
+    prior.learn(np.ones(4, bool))
+    assert prior.residual == 1.3 and prior.effective_size == 0.0
+
+
+def learned(
+    features: np.ndarray, targets: np.ndarray, precisions: np.ndarray, steps: int = 300
+) -> ValuePrior:
+    prior = ValuePrior(features)
+    for _ in range(steps):
+        prior.predict(targets, precisions)
+        prior.learn(np.isinf(precisions))
+    return prior
+
+
+@pytest.mark.parametrize("precision", [np.inf, 20.0])
+def test_learning_keeps_the_true_feature_and_switches_the_others_off(precision: float) -> None:
+    rng = np.random.default_rng(2)
+    features = rng.normal(size=(200, 5))
+    targets = 1.5 * features[:, 1] + rng.normal(size=200)
+    prior = learned(features, targets, np.full(200, precision))
+    assert prior.coefficients[1] == pytest.approx(1.5, abs=0.25)
+    assert prior.relevance[1] == pytest.approx(1.5**2, rel=0.3)
+    others = np.delete(prior.relevance, 1)
+    assert (others < 9 / 200).all()  # coefficients below three of their standard errors
+    assert 0.9 < prior.effective_size < 2.5
+
+
+def test_learning_finds_the_residual_of_known_positions() -> None:
+    rng = np.random.default_rng(3)
+    features = rng.normal(size=(500, 2))
+    prior = learned(features, features[:, 0] + 0.3 * rng.normal(size=500), np.full(500, np.inf))
+    assert prior.residual == pytest.approx(0.09, rel=0.2)
+
+
+def test_false_features_alone_predict_nothing() -> None:
+    """150 entities, 20 features: the priors come close to those without any."""
+    rng = np.random.default_rng(4)
+    prior = learned(rng.normal(size=(150, 20)), rng.normal(size=150), np.full(150, 50.0), steps=500)
+    mean, variance = prior.predict(rng.normal(size=150), np.full(150, 50.0))
+    assert np.square(mean).mean() < 0.1
+    assert (variance < 1.2).all()
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-12, 1e8])
+def test_hopeless_features_give_finite_priors(scale: float) -> None:
+    """All equal, tiny or huge; perfectly collinear ones, and more of them than entities."""
+    rng = np.random.default_rng(5)
+    features = scale * np.repeat(rng.normal(size=(4, 1)), 7, axis=1)
+    for precision in (0.0, 1e-12, 1e12, np.inf):
+        prior = learned(features, rng.normal(size=4), np.full(4, precision), steps=20)
+        mean, variance = prior.predict(rng.normal(size=4), np.full(4, precision))
+        assert np.isfinite(mean).all() and (variance > 0).all() and np.isfinite(variance).all()
+        assert (prior.relevance >= VARIANCES[0]).all() and (prior.relevance <= VARIANCES[1]).all()
