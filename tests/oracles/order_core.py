@@ -68,6 +68,30 @@ def regression(
     return float(gain @ targets[others]), float(covariance[row, row] - gain @ across)
 
 
+def coefficient_moments(
+    features: np.ndarray,
+    targets: np.ndarray,
+    precisions: np.ndarray,
+    relevance: np.ndarray,
+    residual: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """E[b_d^2] of every coefficient, and E[(z_i - phi_i . b)^2] of every target, given all targets.
+
+    By conditioning the joint normal distribution of coefficients and targets.
+    """
+    with np.errstate(divide="ignore"):
+        noise = 1.0 / precisions
+    seen = np.isfinite(noise)
+    covariance = (features[seen] * relevance) @ features[seen].T
+    gain = (relevance[:, None] * features[seen].T) @ np.linalg.inv(
+        covariance + np.diag(residual + noise[seen])
+    )
+    mean = gain @ targets[seen]
+    spread = np.diag(relevance) - gain @ (features[seen] * relevance)
+    errors = (targets - features @ mean) ** 2 + np.diag(features @ spread @ features.T)
+    return mean**2 + np.diag(spread), errors
+
+
 def expected_score(correlations: np.ndarray, row: np.ndarray, field: int) -> tuple[float, float]:
     """Mean and variance of one score given the others that are not NaN, by the precision matrix."""
     kept = [field, *np.flatnonzero(~np.isnan(row) & (np.arange(len(row)) != field))]

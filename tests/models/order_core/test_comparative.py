@@ -61,13 +61,18 @@ def not_comparing() -> dict[str, Facts]:
     friends = np.concatenate([upper[kept], lower[kept]]), np.concatenate([lower[kept], upper[kept]])
     half = rng.random(len(friends[0])) < 0.7
     steps = np.arange(199)
+    here, there = rng.integers(0, 15, 60), rng.integers(15, 30, 60)
+    layers = np.repeat(np.arange(180), 3)
     around = (lower - upper) <= 25  # each of 50 beats the next 25 round the table
     dense = rng.random((60, 60)) < 0.2
     np.fill_diagonal(dense, False)
     order = sample(30, 0.5)
-    return {
+    found = {
         "no fact": (np.zeros(0, int), np.zeros(0, int)),
         "symmetric": friends,
+        "one pair, both ways": columns([(0, 1), (1, 0)]),
+        "symmetric, without triangles": (np.concatenate([here, there]), np.concatenate([there, here])),
+        "from each of ten layers to the next": (layers, layers // 20 * 20 + 20 + rng.integers(0, 20, 540)),
         "symmetric, most facts known": (friends[0][half], friends[1][half]),
         "an order and one fact about an entity and itself": (np.append(order[0], 3), np.append(order[1], 3)),
         "tree": ((steps - 1) // 2 + 1, steps + 2),
@@ -80,6 +85,10 @@ def not_comparing() -> dict[str, Facts]:
         "function to a few": (np.arange(100), rng.integers(100, 105, 100)),
         "permutation": (np.arange(100), (7 * np.arange(100) + 3) % 100),
         "few to all": (rng.integers(100, 105, 100), np.arange(100)),
+    }
+    return {
+        name: columns(sorted(set(zip(*map(np.ndarray.tolist, facts), strict=True))))
+        for name, facts in found.items()
     }
 
 

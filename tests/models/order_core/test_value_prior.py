@@ -63,6 +63,23 @@ def test_without_features_only_the_residual_is_left() -> None:
     assert prior.residual == 1.3 and prior.effective_size == 0.0
 
 
+@settings(max_examples=15)
+@given(st.integers(0, 2**32 - 1), st.integers(3, 9), st.integers(1, 5))
+def test_a_step_of_learning_takes_the_expected_squares(seed: int, count: int, size: int) -> None:
+    """Of the coefficients, and of the errors of known positions."""
+    rng = np.random.default_rng(seed)
+    features, targets = rng.normal(size=(count, size)), rng.normal(size=count)
+    precisions = rng.choice([np.inf, 2.0, 0.0], count, p=[0.5, 0.3, 0.2])
+    precisions[:3] = np.inf  # fewer known ones leave the residual as it is
+    prior = ValuePrior(features, residual=0.5)
+    before = prior.relevance
+    prior.predict(targets, precisions)
+    prior.learn(np.isinf(precisions))
+    squares, errors = oracle.coefficient_moments(features, targets, precisions, before, 0.5)
+    np.testing.assert_allclose(prior.relevance, squares, rtol=1e-7)
+    assert prior.residual == pytest.approx(errors[np.isinf(precisions)].mean(), rel=1e-7)
+
+
 def learned(
     features: np.ndarray, targets: np.ndarray, precisions: np.ndarray, steps: int = 300
 ) -> ValuePrior:
