@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from numcoke_jax.config.schema import choices
 from numcoke_jax.data.graph import HEAD, SPLITS, TAIL, NumericGraph, Vocabulary
 from numcoke_jax.system.errors import UserError
 
 STREAM = 5  # of `data.seed`, so that no other draw changes
-CONTROLS = ("true", "shuffled", "zeroed", "removed")
+CONTROLS = choices("data.control")
 SIDES = ("head", "tail")
 
 

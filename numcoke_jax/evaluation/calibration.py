@@ -31,7 +31,6 @@ from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
 from numcoke_jax.data.tail_index import TailIndex
 from numcoke_jax.system.errors import UserError
 
-KINDS = ("global", "relation", "none")
 BINS = 10  # of equal width, for the expected calibration error
 MOST_SCORES = 2_000_000  # per split; beyond that, a seeded sample of the queries
 LEAST_LABELS = 20  # of each class, for a relation's own temperature
@@ -122,7 +121,7 @@ def calibrate(
     Args:
       graph: the facts.
       scored_heads: (int heads [h], relation) -> pieces (begin, float scores [piece, N]) in order.
-      kind: "global" or "relation" of `KINDS`.
+      kind: "global" or "relation".
       selection: `eval.selection`.
       seed: of the sample of queries, if there are too many scores.
       log_odds: ids of relations whose scores are log odds already (an order core's): they stay as they are,

@@ -32,7 +32,6 @@ from numcoke_jax.system.processes import fetch
 QUERIES_PER_HEAD = 4  # room for queries in one call of `rank_counts`, per head of a chunk
 TILE = 16  # queries compared at once
 MAX_NAMED_HEADS = 5  # ids listed in an error
-RULES = ("seen", "all", "reversed")
 
 
 @runtime_checkable  # so that its annotations can be checked
@@ -267,7 +266,7 @@ class AllButReversed:
 
 
 def selection_filter(graph: NumericGraph, rule: str) -> KnownTails:
-    """The filter that `eval.selection` names, one of `RULES`.
+    """The filter that `eval.selection` names.
 
     Raises:
       UserError: rule "reversed" on a graph where some relation holds in both directions.

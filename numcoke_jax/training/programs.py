@@ -15,6 +15,7 @@ from jaxtyping import Array, Key
 from ml_collections import ConfigDict
 
 from numcoke_jax.config.checks import flatten
+from numcoke_jax.config.schema import KEYS
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models import FITTED, READS_FACTS, GraphSizes, create_model
@@ -24,21 +25,6 @@ from numcoke_jax.system import random_streams
 from numcoke_jax.training.losses.objective import Objective, create_objective
 from numcoke_jax.training.placement import Placement, placement_for
 from numcoke_jax.training.step import TrainState, create_optimizer, create_state, train_step
-
-# Keys that no compiled function depends on.  `train.epochs` counts only as the end of a schedule.
-IRRELEVANT = (
-    "seed",
-    "data.",
-    "eval.",
-    "checkpoint.",
-    "train.batch_size",
-    "train.candidates",
-    "train.debug_nans",
-    "train.epochs",
-    "train.eval_every_epochs",
-    "train.patience",
-    "train.relations_per_step",
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +55,7 @@ def programs_for(
     config: ConfigDict, sizes: GraphSizes, total_steps: int, *, entities_per_step: int
 ) -> Programs:
     """The functions for a checked config on a graph of these sizes; built once for equal settings."""
-    relevant = {key: value for key, value in flatten(config).items() if not key.startswith(IRRELEVANT)}
+    relevant = {key: value for key, value in flatten(config).items() if KEYS[key].compiled}
     end = 0 if config.train.schedule == "constant" else total_steps
     return _programs(
         _Settings((*relevant.items(), ("total_steps", end)), config, total_steps), sizes, entities_per_step

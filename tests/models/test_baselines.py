@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from numcoke_jax.config.checks import check_config
-from numcoke_jax.config.model_keys import looks_at
+from numcoke_jax.config.schema import looks_at
 from numcoke_jax.models import READS_FACTS
 from numcoke_jax.models.interface import GraphSizes, KnowledgeModel
 from numcoke_jax.models.kbln import difference_statistics
