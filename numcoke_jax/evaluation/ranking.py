@@ -24,8 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
-from numcoke_jax.data.tail_index import TailIndex, reversed_facts
+from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph, reversed_facts
+from numcoke_jax.data.tail_index import TailIndex
 from numcoke_jax.evaluation.metrics import RankSums
 from numcoke_jax.system.processes import fetch
 
@@ -271,11 +271,10 @@ def selection_filter(graph: NumericGraph, rule: str) -> KnownTails:
     Raises:
       UserError: rule "reversed" on a graph where some relation holds in both directions.
     """
-    sizes = {"num_entities": graph.num_entities, "num_relations": graph.num_relations}
     if rule == "seen":
-        return TailIndex.from_triples(graph.train, graph.valid, **sizes)
+        return graph.index("train", "valid")
     if rule == "all":
-        return TailIndex.from_triples(graph.train, graph.valid, graph.test, **sizes)
+        return graph.index("train", "valid", "test")
     facts = np.concatenate([graph.train, graph.valid])
     reverse = reversed_facts(graph, facts, key="eval.selection", instead="seen")
-    return AllButReversed(TailIndex.from_triples(reverse, **sizes))
+    return AllButReversed(graph.index_of(reverse))
