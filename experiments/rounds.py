@@ -9,7 +9,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.cli.command_line import Command, parse_command_line, with_flagfiles
 from numcoke_jax.config.checks import flatten
-from numcoke_jax.config.schema import RULES
+from numcoke_jax.config.schema import KEYS
 from numcoke_jax.data.graph import graph_hash
 from numcoke_jax.data.load import LoadedGraph, load_graph
 from numcoke_jax.runs.file_names import CONFIG_FILE, REPORT_FILE
@@ -58,7 +58,7 @@ def refuse_flags(flags: Sequence[str], instead: Mapping[str, str]) -> None:
     """
     for name in flag_names(flags):
         if name in instead:
-            flag = f"--config.{name}" if name in RULES else f"--{name}"
+            flag = f"--config.{name}" if name in KEYS else f"--{name}"
             raise UserError(f"{flag} has no meaning here: see {instead[name]}")
 
 

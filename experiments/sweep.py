@@ -32,12 +32,12 @@ from experiments.rounds import (
 from experiments.seeds import summary
 from numcoke_jax.cli.command_line import Command
 from numcoke_jax.cli.commands import OneLineParser, run_command
-from numcoke_jax.config.schema import RULES
+from numcoke_jax.config.schema import KEYS
 from numcoke_jax.runs.screen import METRIC_TITLES
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.system.files import home_path, write_json_atomically
 
-LONGEST_RUN = RULES["train.epochs"].high
+LONGEST_RUN = KEYS["train.epochs"].allowed.high
 SHOWN = ("mrr", "hits@1", "mr")  # on the screen, which has 80 columns; the JSON has all metrics
 VALUES = ("true,shuffled", "true")
 GIVEN = {"config": CONFIG_FLAG, "workdir": "--out", "seed": "--seeds", "data.path": "--data"}

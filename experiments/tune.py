@@ -30,9 +30,8 @@ from experiments import figures, sweep
 from experiments.rounds import Data, flag_names, mrr_of_test, refuse_flags, round_command, run_round
 from numcoke_jax.cli.command_line import Command
 from numcoke_jax.cli.commands import run_command
-from numcoke_jax.config.model_keys import describes_a_model, looks_at
 from numcoke_jax.config.presets import PRESETS
-from numcoke_jax.config.schema import default_config
+from numcoke_jax.config.schema import default_config, looks_at
 from numcoke_jax.runs.workdir import flat_config
 from numcoke_jax.system.errors import UserError, did_you_mean, printable, shown_path
 from numcoke_jax.system.files import read_json, write_json_atomically
@@ -98,7 +97,7 @@ def drawn_settings(preset: str, trial: int, seed: int) -> dict[str, Any]:
     model = PRESETS[preset]["model.name"]
     shared = _draw(SHARED, seed, trial, SHARED_STREAM)
     shared["model.attribute_dim"] = shared["model.dim"]
-    used = {key: value for key, value in shared.items() if not describes_a_model(key) or looks_at(model, key)}
+    used = {key: value for key, value in shared.items() if looks_at(model, key)}
     return used | _draw(OWN.get(preset, {}), seed, trial, OWN_STREAM)
 
 

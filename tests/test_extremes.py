@@ -17,12 +17,12 @@ from numcoke_jax.data.load import LoadedGraph
 from numcoke_jax.data.tail_index import TailIndex
 from numcoke_jax.evaluation.ranking import filtered_ranks
 from numcoke_jax.models.experts import MixtureOfExperts
+from numcoke_jax.models.losses.contrastive import ContrastiveSettings, ordinal_contrastive_loss
 from numcoke_jax.models.numeric_order import NumericOrder, order_logits
 from numcoke_jax.runs.loop import train_and_evaluate
 from numcoke_jax.runs.run import create_run
 from numcoke_jax.runs.screen import Screen
 from numcoke_jax.training.losses.binary_cross_entropy import binary_cross_entropy
-from numcoke_jax.training.losses.contrastive import ContrastiveSettings, ordinal_contrastive_loss
 from tests import examples
 from tests.tiny_runs import compiled_fast, config_of, numcoke
 

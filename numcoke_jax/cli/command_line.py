@@ -18,22 +18,20 @@ from ml_collections.config_flags import tuple_parser
 
 from numcoke_jax.cli.use_command_line import USE_MODES, UseCommand, asked_mode, parse_use, use_parser
 from numcoke_jax.config.checks import (
-    DATA_KEYS_OF_A_FOLDER,
     check_config,
     check_key_exists,
     closest_key,
-    flatten,
     wrong_value,
 )
 from numcoke_jax.config.files import canonical_config, load_config, split_preset
 from numcoke_jax.config.presets import PRESETS
-from numcoke_jax.config.schema import RULES, SECTIONS, default_config
+from numcoke_jax.config.schema import KEYS, SECTIONS
 from numcoke_jax.system.errors import CLOSE_ENOUGH, LONGEST_REASON, UserError, did_you_mean, printable
 from numcoke_jax.system.files import home_path
 
 DEFAULT_CONFIG = "configs/cars.py"
 MODES = ("train", "eval", *USE_MODES)
-HELP_COLUMN = 38  # where the allowed values of a key begin
+HELP_COLUMN = 38  # where the allowed values and the meaning of a key begin
 HELP_FLAGS = ("help", "h", "helpfull", "helpshort")
 HELP_WIDTH = 110
 
@@ -44,7 +42,7 @@ def _wrapped(text: str, indent: int) -> str:
     return textwrap.fill(text, HELP_WIDTH, initial_indent=margin, subsequent_indent=margin)
 
 
-KEYS_TITLE = "Keys, their defaults and allowed values (numcoke_jax/config/schema.py says what each means)"
+KEYS_TITLE = "Keys, their defaults, allowed values and meaning"
 
 USAGE = f"""\
 Train NumCoKE on a numeric knowledge graph, rank its validation and test facts, write both to a workdir.
@@ -96,18 +94,18 @@ def wants_help(arguments: Sequence[str]) -> bool:
 
 def help_text() -> str:
     """Usage and the table of all config keys."""
-    defaults = flatten(default_config())
     lines = [USAGE.rstrip("\n")]
     for mode in USE_MODES:
         flags_of_mode = use_parser(mode).format_help().partition(":\n")[2].rstrip("\n")
         lines += ["", f"Flags of --mode={mode}", flags_of_mode]
     lines += ["", KEYS_TITLE]
-    for key, rule in RULES.items():
-        entry = f"  {key}={printable(defaults[key])}"
+    for name, key in KEYS.items():
+        entry = f"  {name}={printable(key.default)}"
         if len(entry) >= HELP_COLUMN:
             lines.append(entry)
             entry = ""
-        lines.append(f"{entry:<{HELP_COLUMN}}{_wrapped(rule.needs(), HELP_COLUMN).lstrip()}")
+        lines.append(f"{entry:<{HELP_COLUMN}}{_wrapped(key.allowed.needs(), HELP_COLUMN).lstrip()}")
+        lines.append(_wrapped(key.meaning, HELP_COLUMN))
     return "\n".join(lines)
 
 
@@ -212,7 +210,7 @@ def _override_keys(arguments: Sequence[str]) -> list[str]:
 
 def _notices(config: ConfigDict, overridden: Sequence[str]) -> tuple[str, ...]:
     """A notice about keys for a table that were given along with a folder."""
-    idle = [key for key in overridden if key.startswith("data.") and key not in DATA_KEYS_OF_A_FOLDER]
+    idle = [key for key in overridden if KEYS[key].scope == "table"]
     if not config.data.path or not idle:
         return ()
     shown = printable(", ".join(dict.fromkeys(idle)), LONGEST_REASON)
@@ -252,7 +250,7 @@ def _check_mode(mode: str) -> None:
 
 def _wrong_flag(error: flags.Error) -> str:
     override = re.match(r"flag --(?:no)?config\.([\w.]+)=(.*?): ", str(error), flags=re.DOTALL)
-    if override and override[1] in RULES:
+    if override and override[1] in KEYS:
         return wrong_value(override[1], override[2], "has the wrong type")
     return _one_line(error)
 

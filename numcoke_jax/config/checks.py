@@ -1,6 +1,6 @@
 """Which configurations are allowed: one rule per key, and a few rules that combine keys.
 
-The command line, the loader of config files and `--help` all read `RULES` of `config/schema.py`, so a wrong
+The command line, the loader of config files and `--help` all read `KEYS` of `config/schema.py`, so a wrong
 value gets the same sentence wherever it comes from.
 """
 
@@ -11,23 +11,10 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from numcoke_jax.config.model_keys import looks_at
-from numcoke_jax.config.schema import RULES, SECTIONS
+from numcoke_jax.config.schema import KEYS, SECTIONS, looks_at
 from numcoke_jax.system.errors import CLOSE_ENOUGH, UserError, did_you_mean, printable
 
-EXTENSIONS_OF_NUMCOKE: Mapping[str, Any] = {  # the value that switches each off
-    "score.numeric_order": False,
-    "score.order_core": False,
-    "train.entity_dropout": 0.0,
-    "numeric.encoding": "linear",
-    "model.products": "float32",
-}
 SCALES_TO_ONE = ("minmax", "quantile")  # of `data.normalize`: those that give values from 0 to 1
-# Keys of data that apply to a graph in a folder; the others build a graph from a table.
-DATA_KEYS_OF_A_FOLDER = (
-    *("data.path", "data.bad_values", "data.seed", "data.hide", "data.reversed", "data.control"),
-    "data.normalize",
-)
 LARGEST_SYNTHETIC = 10**9  # values of 8 bytes
 SPLIT_TOLERANCE = 1e-6  # shares written with a few digits, such as three times 0.333333, are accepted
 CONVE_FILTER = 3  # width and height of its filters
@@ -45,7 +32,7 @@ def check_config(config: ConfigDict) -> None:
 
 
 def check_keys(config: Any) -> None:
-    """Checks that `config` is a ConfigDict with the keys of `RULES`, no others, and allowed values.
+    """Checks that `config` is a ConfigDict with the keys of `KEYS`, no others, and allowed values.
 
     Raises:
       UserError: see `check_config`.
@@ -56,20 +43,20 @@ def check_keys(config: Any) -> None:
             "start from numcoke_jax.config.schema.default_config()"
         )
     found = flatten(config)
-    for key in found:
-        check_key_exists(key)
-    for key, rule in RULES.items():
-        if key not in found:
-            raise UserError(f"{key} is missing: it needs {rule.needs()}; start from default_config()")
-        check_value(key, found[key])
+    for name in found:
+        check_key_exists(name)
+    for name, key in KEYS.items():
+        if name not in found:
+            raise UserError(f"{name} is missing: it needs {key.allowed.needs()}; start from default_config()")
+        check_value(name, found[name])
 
 
 def check_key_exists(key: str) -> None:
-    """Raises UserError with the closest valid key unless `key`, such as "train.epochs", has a rule."""
-    if key in RULES:
+    """Raises UserError with the closest valid key unless `key`, such as "train.epochs", exists."""
+    if key in KEYS:
         return
     if key in SECTIONS:
-        example = next(known for known in RULES if known.startswith(f"{key}."))
+        example = next(known for known in KEYS if known.startswith(f"{key}."))
         raise UserError(f"{key} is a section of the config, not a key; set a key of it, such as {example}")
     closest, similarity = closest_key(key)
     if similarity >= CLOSE_ENOUGH:
@@ -79,7 +66,7 @@ def check_key_exists(key: str) -> None:
 
 def check_value(key: str, value: Any) -> None:
     """Raises UserError naming key, value and allowed set unless the rule of `key` allows `value`."""
-    problem = RULES[key].problem(value)
+    problem = KEYS[key].allowed.problem(value)
     if problem:
         raise UserError(wrong_value(key, value, problem))
 
@@ -87,7 +74,7 @@ def check_value(key: str, value: Any) -> None:
 def wrong_value(key: str, value: Any, problem: str) -> str:
     """The sentence about a value that `key` does not accept; text is shown without quotes."""
     hint = ""
-    rule = RULES[key]
+    rule = KEYS[key].allowed
     if rule.kind == "choice" and isinstance(value, str):
         hint = did_you_mean(value, rule.choices)
     if rule.kind == "choices" and isinstance(value, tuple):
@@ -129,10 +116,9 @@ def check_combinations(config: ConfigDict) -> None:
             f"{data.synthetic_fields} or data.synthetic_relations={data.synthetic_relations} is {cells}, "
             f"must be at most {LARGEST_SYNTHETIC}: the values have to fit in memory"
         )
-    for key, off in EXTENSIONS_OF_NUMCOKE.items():
-        section, _, name = key.partition(".")
-        value = config[section][name]
-        if value != off and not looks_at(model.name, key):
+    for key, value in flatten(config).items():
+        off = KEYS[key].default
+        if KEYS[key].scope == "extension" and value != off and not looks_at(model.name, key):
             raise UserError(
                 f"{key}={value} has no effect with model.name={model.name}, which lacks this extension: "
                 f"set {key}={off}"
@@ -207,7 +193,7 @@ def closest_key(key: str) -> tuple[str, float]:
         # A shared section is only worth something when the names resemble each other as well.
         return max(_similarity(name, known_name), whole if section else 0.0), whole
 
-    best = max(RULES, key=similarity)
+    best = max(KEYS, key=similarity)
     return best, similarity(best)[0]
 
 

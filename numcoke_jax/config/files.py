@@ -15,7 +15,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.config.checks import check_keys, flatten
 from numcoke_jax.config.presets import apply_preset
-from numcoke_jax.config.schema import RULES, default_config
+from numcoke_jax.config.schema import KEYS, default_config, nested
 from numcoke_jax.system.errors import LONGEST_REASON, UserError, printable, shown_path
 from numcoke_jax.system.files import home_path, read_json
 
@@ -58,17 +58,13 @@ def stored_config(path: Path, warn: Callable[[str], None]) -> ConfigDict:
       UserError: the file is missing, damaged or not a config, or has keys that this version does not know.
     """
     stored = read_json(path)
-    if not isinstance(stored, dict) or not stored.keys() & RULES.keys():
+    if not isinstance(stored, dict) or not stored.keys() & KEYS.keys():
         raise UserError(f"{shown_path(str(path))} is not a config written by this program")
     later = {key: value for key, value in flatten(default_config()).items() if key not in stored}
     if later:
         warn(f"{shown_path(str(path))} is older than {', '.join(sorted(later))}: the default is used")
-    nested: dict[str, Any] = {}
-    for key, value in {**stored, **later}.items():
-        section, _, name = key.rpartition(".")
-        value = tuple(value) if isinstance(value, list) else value
-        (nested.setdefault(section, {}) if section else nested)[name] = value
-    config = ConfigDict(nested)
+    known = {**stored, **later}.items()
+    config = nested({key: tuple(value) if isinstance(value, list) else value for key, value in known})
     try:
         check_keys(config)
     except UserError as error:
@@ -83,24 +79,19 @@ def split_preset(path: str) -> tuple[str, str]:
 
 
 def canonical_config(config: ConfigDict) -> ConfigDict:
-    """A new, unlocked config with the same values in the order and with the exact types of `RULES`.
+    """A new, unlocked config with the same values in the order and with the exact types of `KEYS`.
 
     An integer given for a number becomes a float, so that two configs that mean the same are equal, and a
     later override of the key is parsed as a number.
     """
     found = flatten(config)
-    nested: dict[str, Any] = {}
-    for key, rule in RULES.items():
-        section, _, name = key.rpartition(".")
-        value = found[key]
-        if rule.kind == "float":
-            value = float(value)
-        elif rule.kind == "shares":
-            value = tuple(float(share) for share in value)
-        elif rule.kind == "int":
-            value = int(value)
-        (nested.setdefault(section, {}) if section else nested)[name] = value
-    return ConfigDict(nested)
+    return nested({name: _exact(key.allowed.kind, found[name]) for name, key in KEYS.items()})
+
+
+def _exact(kind: str, value: Any) -> Any:
+    if kind == "shares":
+        return tuple(float(share) for share in value)
+    return float(value) if kind == "float" else int(value) if kind == "int" else value
 
 
 def _run_file(path: Path) -> types.ModuleType:

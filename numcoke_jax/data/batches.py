@@ -31,8 +31,7 @@ from typing import Any
 import flax.struct
 import numpy as np
 
-from numcoke_jax.data.graph import HEAD, RELATION, NumericGraph
-from numcoke_jax.data.tail_index import TailIndex, reversed_facts
+from numcoke_jax.data.graph import HEAD, RELATION, NumericGraph, reversed_facts
 from numcoke_jax.system.errors import UserError
 
 CANDIDATE_STREAM = 1  # a third number: separate from the order of an epoch, which is seeded by two
@@ -117,9 +116,8 @@ class TrainBatches:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
         if seed < 0:
             raise ValueError(f"seed must be 0 or more, got {seed}")
-        sizes = {"num_entities": graph.num_entities, "num_relations": graph.num_relations}
-        self.positives = TailIndex.from_triples(graph.train, **sizes)
-        self.negatives = TailIndex.from_triples(*_known_false(graph, negatives), **sizes)
+        self.positives = graph.index("train")
+        self.negatives = graph.index_of(*_known_false(graph, negatives))
         self._relation_of_query = self.positives.queries[:, 1]
         counts = np.bincount(self._relation_of_query, minlength=graph.num_relations)
         relations_per_step = relations_per_step or choose_relations_per_step(counts, batch_size)

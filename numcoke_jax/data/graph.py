@@ -10,7 +10,9 @@ import hashlib
 
 import numpy as np
 
-HEAD, RELATION, TAIL = 0, 1, 2
+from numcoke_jax.data.tail_index import HEAD, RELATION, TAIL, TailIndex
+from numcoke_jax.system.errors import UserError
+
 SPLITS = ("train", "valid", "test")
 
 
@@ -42,6 +44,9 @@ class NumericGraph:
     negatives: np.ndarray
     values: np.ndarray
     observed: np.ndarray
+    _indexes: dict[tuple[str, ...], TailIndex] = dataclasses.field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def num_entities(self) -> int:
@@ -60,6 +65,17 @@ class NumericGraph:
         if name not in SPLITS:
             raise ValueError(f"split must be one of {SPLITS}, got {name!r}")
         return getattr(self, name)
+
+    def index(self, *splits: str) -> TailIndex:
+        """The tails of every query in the facts of these splits, sorted once per graph."""
+        if splits not in self._indexes:
+            self._indexes[splits] = self.index_of(*map(self.split, splits))
+        return self._indexes[splits]
+
+    def index_of(self, *triples: np.ndarray) -> TailIndex:
+        """The tails of every query in int32 [n, 3] triples of this graph."""
+        sizes = {"num_entities": self.num_entities, "num_relations": self.num_relations}
+        return TailIndex.from_triples(*triples, **sizes)
 
 
 def fact_keys(arrays: list[np.ndarray], num_entities: int, num_relations: int) -> list[np.ndarray]:
@@ -81,6 +97,33 @@ def fact_keys(arrays: list[np.ndarray], num_entities: int, num_relations: int) -
     keys = np.empty(len(stacked), dtype=np.int64)
     keys[order] = np.cumsum(new) - 1
     return np.split(keys, np.cumsum([len(array) for array in arrays])[:-1])
+
+
+def reversed_facts(graph: NumericGraph, facts: np.ndarray, *, key: str, instead: str) -> np.ndarray:
+    """(t, r, h) for every fact (h, r, t): false where relations are strict orders.
+
+    Args:
+      graph: names and sizes.
+      facts: int32 [T, 3], triples of the graph that are known to hold.
+      key: the config key whose value "reversed" assumes strict orders, for the message.
+      instead: its value that does not.
+
+    Returns:
+      int32 [T, 3].
+
+    Raises:
+      UserError: a relation holds in both directions for some pair of entities.
+    """
+    reverse = facts[:, [TAIL, RELATION, HEAD]]
+    keys, reverse_keys = fact_keys([facts, reverse], graph.num_entities, graph.num_relations)
+    both_ways = np.isin(keys, reverse_keys) & (facts[:, HEAD] != facts[:, TAIL])
+    if both_ways.any():
+        relation = graph.vocabulary.relations[facts[np.argmax(both_ways), RELATION]]
+        raise UserError(
+            f"{key}='reversed' needs relations that are strict orders, but {relation!r} holds in "
+            f"both directions for some entities; set {key}={instead!r}"
+        )
+    return reverse
 
 
 def graph_hash(graph: NumericGraph) -> str:

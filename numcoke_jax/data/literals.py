@@ -22,10 +22,11 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from numcoke_jax.config.schema import choices
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.system.errors import UserError
 
-KINDS = ("minmax", "quantile", "zscore", "none")
+KINDS = choices("data.normalize")
 ZSCORE_LIMIT = 1e6
 _CONSTANTS = {
     "minmax": {"minimum", "maximum"},

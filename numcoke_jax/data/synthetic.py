@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from numcoke_jax.config.schema import choices
 from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, Vocabulary
 from numcoke_jax.data.tables.comparisons import (
     MASK_STREAM,
@@ -29,7 +30,7 @@ from numcoke_jax.data.tables.comparisons import (
 from numcoke_jax.data.tables.known import RELATION_SUFFIX
 from numcoke_jax.system.errors import UserError
 
-KINDS = ("continuous", "discrete", "skewed")
+KINDS = choices("data.synthetic_kinds")
 SKEW = 2.0  # sigma of the normal distribution whose exponential is "skewed"
 VALUE_STREAM, FACT_STREAM = 100, 101  # apart from the streams of `comparisons`
 ENUMERATED = 4  # all pairs are listed if there are at most this many per fact asked for

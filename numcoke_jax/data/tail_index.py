@@ -2,16 +2,13 @@
 
 Everything is vectorised NumPy on packed int64 keys `relation * N + head`.  The index takes memory
 linear in the triples; a dense row over all entities exists only while it is asked for.
-
-What a fact of a strict order rules out: its reverse.
 """
 
 import dataclasses
 
 import numpy as np
 
-from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph, fact_keys
-from numcoke_jax.system.errors import UserError
+HEAD, RELATION, TAIL = 0, 1, 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,30 +151,3 @@ def _check_ids(ids: np.ndarray, name: str, limit: int) -> None:
     """Raise ValueError unless all `ids` are in [0, limit)."""
     if len(ids) and (ids.min() < 0 or ids.max() >= limit):
         raise ValueError(f"{name} ids must be in [0, {limit}), found {ids.min()} to {ids.max()}")
-
-
-def reversed_facts(graph: NumericGraph, facts: np.ndarray, *, key: str, instead: str) -> np.ndarray:
-    """(t, r, h) for every fact (h, r, t): false where relations are strict orders.
-
-    Args:
-      graph: names and sizes.
-      facts: int32 [T, 3], triples of the graph that are known to hold.
-      key: the config key whose value "reversed" assumes strict orders, for the message.
-      instead: its value that does not.
-
-    Returns:
-      int32 [T, 3].
-
-    Raises:
-      UserError: a relation holds in both directions for some pair of entities.
-    """
-    reverse = facts[:, [TAIL, RELATION, HEAD]]
-    keys, reverse_keys = fact_keys([facts, reverse], graph.num_entities, graph.num_relations)
-    both_ways = np.isin(keys, reverse_keys) & (facts[:, HEAD] != facts[:, TAIL])
-    if both_ways.any():
-        relation = graph.vocabulary.relations[facts[np.argmax(both_ways), RELATION]]
-        raise UserError(
-            f"{key}='reversed' needs relations that are strict orders, but {relation!r} holds in "
-            f"both directions for some entities; set {key}={instead!r}"
-        )
-    return reverse

@@ -9,14 +9,16 @@ Models and Datasets", ISWC 2024).
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from numcoke_jax.config.schema import choices
 from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, Vocabulary, fact_keys
 from numcoke_jax.system.errors import UserError, did_you_mean, list_some
 
 STREAM, REVERSED_STREAM = 5, 7  # of `data.seed`, so that no other draw changes
-CONTROLS = ("true", "shuffled", "zeroed", "removed")
+CONTROLS = choices("data.control")
 SIDES = ("head", "tail")
 
 
@@ -59,7 +61,7 @@ def hold_out(graph: NumericGraph, share: float, seed: int) -> tuple[NumericGraph
         return out[facts[:, HEAD]] | out[facts[:, TAIL]]
 
     every = {name: getattr(graph, name) for name in (*SPLITS, "negatives")}
-    kept = {name: renamed(triples[~touched(triples)]) for name, triples in every.items()}
+    kept: dict[str, Any] = {name: renamed(triples[~touched(triples)]) for name, triples in every.items()}
     facts = [renamed(graph.split(split)[touched(graph.split(split))]) for split in SPLITS]
     lost = np.unique(np.concatenate(facts), axis=0)
     if not count or not len(lost) or not len(kept["train"]):

@@ -28,10 +28,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
-from numcoke_jax.data.tail_index import TailIndex
 from numcoke_jax.system.errors import UserError
 
-KINDS = ("global", "relation", "none")
 BINS = 10  # of equal width, for the expected calibration error
 MOST_SCORES = 2_000_000  # per split; beyond that, a seeded sample of the queries
 LEAST_LABELS = 20  # of each class, for a relation's own temperature
@@ -122,7 +120,7 @@ def calibrate(
     Args:
       graph: the facts.
       scored_heads: (int heads [h], relation) -> pieces (begin, float scores [piece, N]) in order.
-      kind: "global" or "relation" of `KINDS`.
+      kind: "global" or "relation".
       selection: `eval.selection`.
       seed: of the sample of queries, if there are too many scores.
       log_odds: ids of relations whose scores are log odds already (an order core's): they stay as they are,
@@ -170,20 +168,17 @@ def labelled_scores(
 ) -> Labelled:
     """Scores of the facts of `split` and of the triples that count as false (see the top of this file)."""
     facts = graph.split(split)
-    sizes = {"num_entities": graph.num_entities, "num_relations": graph.num_relations}
-    asked = TailIndex.from_triples(facts, **sizes)
+    asked = graph.index(split)
     if selection == "reversed":
-        turned = TailIndex.from_triples(facts[:, [TAIL, RELATION, HEAD]], **sizes)
+        turned = graph.index_of(facts[:, [TAIL, RELATION, HEAD]])
         queries = np.unique(np.concatenate([asked.queries, turned.queries]), axis=0)
         left_out = None
     else:
         turned, queries = None, asked.queries
-        seen = (
-            ("train",) if split == "valid" else ("train", "valid", "test")
-        )  # validation is blind to the test
-        left_out = TailIndex.from_triples(*(graph.split(name) for name in seen), **sizes)
+        # Validation is blind to the test.
+        left_out = graph.index("train") if split == "valid" else graph.index("train", "valid", "test")
     queries = _sampled(queries, MOST_SCORES // max(graph.num_entities, 1), seed)
-    unlabelled = TailIndex.from_triples(graph.test if split == "valid" else facts[:0], **sizes)
+    unlabelled = graph.index("test") if split == "valid" else graph.index()
     hidden = 0  # test facts among the tails that are used
     parts: list[tuple[np.ndarray, np.ndarray, int]] = []
     for relation in np.unique(queries[:, RELATION]).tolist():

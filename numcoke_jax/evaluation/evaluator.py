@@ -35,7 +35,7 @@ class Evaluator:
       literals: values of all N entities; on a mesh, as its placement stores them, like the parameters.
       graph: the facts.
       chunk: heads scored at once; memory grows with chunk x N.
-      selection: one of `ranking.RULES`.
+      selection: a choice of `eval.selection`.
     """
 
     def __init__(

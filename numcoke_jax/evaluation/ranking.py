@@ -24,8 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
-from numcoke_jax.data.tail_index import TailIndex, reversed_facts
+from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph, reversed_facts
+from numcoke_jax.data.tail_index import TailIndex
 from numcoke_jax.evaluation.metrics import RankSums
 from numcoke_jax.evaluation.sorted_ranks import (
     SORTED_FROM,
@@ -39,7 +39,6 @@ QUERIES_PER_HEAD = 4  # room for queries in one call of `rank_counts`, per head 
 LOOKED_UP_PER_HEAD = 64  # the same for `sorted_rank_counts`
 TILE = 16  # queries compared at once
 MAX_NAMED_HEADS = 5  # ids listed in an error
-RULES = ("seen", "all", "reversed")
 
 
 @runtime_checkable  # so that its annotations can be checked
@@ -311,16 +310,15 @@ class AllButReversed:
 
 
 def selection_filter(graph: NumericGraph, rule: str) -> KnownTails:
-    """The filter that `eval.selection` names, one of `RULES`.
+    """The filter that `eval.selection` names.
 
     Raises:
       UserError: rule "reversed" on a graph where some relation holds in both directions.
     """
-    sizes = {"num_entities": graph.num_entities, "num_relations": graph.num_relations}
     if rule == "seen":
-        return TailIndex.from_triples(graph.train, graph.valid, **sizes)
+        return graph.index("train", "valid")
     if rule == "all":
-        return TailIndex.from_triples(graph.train, graph.valid, graph.test, **sizes)
+        return graph.index("train", "valid", "test")
     facts = np.concatenate([graph.train, graph.valid])
     reverse = reversed_facts(graph, facts, key="eval.selection", instead="seen")
-    return AllButReversed(TailIndex.from_triples(reverse, **sizes))
+    return AllButReversed(graph.index_of(reverse))

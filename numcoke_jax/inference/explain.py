@@ -12,7 +12,6 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from numcoke_jax.data.graph import SPLITS, NumericGraph
-from numcoke_jax.data.tail_index import TailIndex
 from numcoke_jax.data.variants import SIDES, Change, changed_graph
 from numcoke_jax.evaluation.evaluator import Evaluator
 from numcoke_jax.evaluation.internals import internals
@@ -80,9 +79,7 @@ def explain(
 
 def filtered_rank(graph: NumericGraph, scores: np.ndarray, head: int, relation: int, tail: int) -> float:
     """The rank of one tail in float [N] scores, as in the evaluation of a fact; ties at their mean."""
-    sizes = {"num_entities": graph.num_entities, "num_relations": graph.num_relations}
-    known = TailIndex.from_triples(*(graph.split(split) for split in SPLITS), **sizes)
-    counted = ~known.mask(head, relation, graph.num_entities)
+    counted = ~graph.index(*SPLITS).mask(head, relation, graph.num_entities)
     counted[tail] = False
     greater = np.sum(counted & (scores > scores[tail]))
     equal = np.sum(counted & (scores == scores[tail]))

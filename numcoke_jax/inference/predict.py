@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, NumericGraph, Vocabulary
-from numcoke_jax.data.tail_index import TailIndex
 from numcoke_jax.evaluation.calibration import Calibration
 from numcoke_jax.evaluation.evaluator import Evaluator
 from numcoke_jax.models.score import EncodedEntities
@@ -93,8 +92,7 @@ class Predictor:
         self._evaluator = evaluator
         self._params = params
         self._encoded: OrderedDict[int, Any] = OrderedDict()
-        sizes = {"num_entities": graph.num_entities, "num_relations": graph.num_relations}
-        self._facts = [TailIndex.from_triples(graph.split(split), **sizes) for split in SPLITS]
+        self._facts = [graph.index(split) for split in SPLITS]
 
     def answer(self, queries: np.ndarray, settings: AnswerSettings) -> Answers:
         """The best tails of each query.

@@ -1,53 +1,24 @@
-"""The models, by the name that `config.model.name` takes.  A new model needs a file and a line here."""
+"""The models, by the name that `config.model.name` takes; `config/models.py` lists their files."""
 
-from collections.abc import Callable
+import importlib
+from typing import Any
 
 from ml_collections import ConfigDict
 
-from numcoke_jax.models import (
-    atth,
-    conve,
-    hake,
-    kbln,
-    literale,
-    mtkgnn,
-    murp,
-    nrn,
-    numcoke,
-    rakge,
-    rgcn,
-    simgcl,
-    transe,
-    tucker,
-)
-from numcoke_jax.models.interface import GraphSizes, KnowledgeModel
-from numcoke_jax.models.references import boosted_pairs, bounds, bradley_terry, posterior, raw
+from numcoke_jax.config.models import MODELS as LISTED
+from numcoke_jax.models.interface import GraphSizes, KnowledgeModel, ModelSpec
 
-MODELS: dict[str, Callable[[ConfigDict, GraphSizes], KnowledgeModel]] = {
-    "numcoke": numcoke.from_config,
-    "rakge": rakge.from_config,
-    "literale": literale.from_config,
-    "transe": transe.from_config,
-    "conve": conve.from_config,
-    "tucker": tucker.from_config,
-    "hake": hake.from_config,
-    "atth": atth.from_config,
-    "murp": murp.from_config,
-    "rgcn": rgcn.from_config,
-    "kbln": kbln.from_config,
-    "mtkgnn": mtkgnn.from_config,
-    "nrn": nrn.from_config,
-    "simgcl": simgcl.from_config,
-    "raw": raw.from_config,
-    "bounds": bounds.from_config,
-    "posterior": posterior.from_config,
-    "bradley_terry": bradley_terry.from_config,
-    "boosted_pairs": boosted_pairs.from_config,
+MODELS: dict[str, ModelSpec] = {
+    name: importlib.import_module(f"{__name__}.{model.file}").MODEL for name, model in LISTED.items()
 }
-FITTED = ("raw", "bounds", "posterior", "bradley_terry", "boosted_pairs")  # each a `FittedModel`
-READS_FACTS = ("rgcn", "kbln", "simgcl")  # models that need `Literals.facts`
+_PER_ENTITY = frozenset(name for model in MODELS.values() for name in model.per_entity)
 
 
 def create_model(config: ConfigDict, sizes: GraphSizes) -> KnowledgeModel:
     """The linen module that `config.model.name` names, for a graph of the given sizes."""
-    return MODELS[config.model.name](config, sizes)
+    return MODELS[config.model.name].create(config, sizes)
+
+
+def is_per_entity(path: Any) -> bool:
+    """Whether the array at `path` in a tree of parameters or an optimiser's state has one row per entity."""
+    return getattr(path[-1], "key", None) in _PER_ENTITY

@@ -20,7 +20,6 @@ from jaxtyping import Array, Float
 from numcoke_jax.models.ops import products
 
 LINEAR_OPERATORS = ("product", "difference", "concatenation")
-OPERATORS = (*LINEAR_OPERATORS, "mlp")
 MOST_UNROLLED_PARTS = 4  # of a value's coefficients: time to compile grows with each, 1,024 bins took minutes
 NEGATIVE_SLOPE = 0.2  # of the LeakyReLU, as in graph attention networks
 
@@ -32,7 +31,7 @@ class PerceptualAttention(nn.Module):
       heads: L; must divide a.
       relation_weight: delta_r in [0, 1]; the entity's weight is 1 - delta_r.
       use_query: False sets both weights to 0, the paper's ablation of knowledge-aware attention.
-      operators: a non-empty subset of `OPERATORS`.
+      operators: choices of `attention.operators`.
       hidden: width of the "mlp" operator's hidden layer.
       products: operands of the products that sum over a vector's entries (`models/ops/products.py`).
         Products of single entries, and those over the Q parts of a value alone, stay in float32.

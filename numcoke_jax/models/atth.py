@@ -23,7 +23,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import EntityTable
-from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.models.interface import GraphSizes, ModelSpec
 from numcoke_jax.models.murp import SPREAD
 from numcoke_jax.models.ops import hyperbolic
 
@@ -137,3 +137,6 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> AttH:
             spread=SPREAD,
         ),
     )
+
+
+MODEL = ModelSpec(from_config, per_entity=("embedding", "head_bias", "tail_bias"))

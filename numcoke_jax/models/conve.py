@@ -21,7 +21,7 @@ from ml_collections import ConfigDict
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.batch_norm import BatchNorm, real_queries
 from numcoke_jax.models.entity_table import EntityTable
-from numcoke_jax.models.interface import GraphSizes, SharedVectors
+from numcoke_jax.models.interface import GraphSizes, ModelSpec, SharedVectors
 
 FILTER_SIZE = 3
 
@@ -102,3 +102,6 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> ConvE:
         entities=EntityTable(sizes.entities, config.model.dim, attributes=config.model.attributes),
         **config.query,
     )
+
+
+MODEL = ModelSpec(from_config, per_entity=("embedding", "tail_bias"))

@@ -18,8 +18,6 @@ from jaxtyping import Array, Float, Key
 
 from numcoke_jax.data.literals import Literals
 
-ATTRIBUTES = ("none", "concat")
-
 
 class ConcatenatedAttributes(nn.Module):
     """W [e; x] + b.
@@ -57,7 +55,7 @@ class EntityTable(nn.Module):
     Attributes:
       count: N.
       dim: d.
-      attributes: one of `ATTRIBUTES`.
+      attributes: a choice of `model.attributes`.
       dropout: share of the entries dropped in training; one mask per step, as in `transe.py`.
       spread: standard deviation of the initial embeddings; None: Xavier initialisation.
     """

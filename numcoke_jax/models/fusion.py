@@ -15,14 +15,12 @@ from jaxtyping import Array, Float
 
 from numcoke_jax.models.ops import products
 
-KINDS = ("gate", "paper")
-
 
 class KnowledgeFusion(nn.Module):
     """e_att [..., d] from entities [..., d] and attributes [..., a].
 
     Attributes:
-      kind: one of `KINDS`.
+      kind: a choice of `fusion.kind`.
       products: operands of the products (`models/ops/products.py`).
     """
 

@@ -24,7 +24,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import EntityTable
-from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.models.interface import GraphSizes, ModelSpec
 from numcoke_jax.models.ops import pairwise
 
 PADDING = 2.0  # what that code adds to the margin in the bound of the initial numbers
@@ -126,3 +126,6 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> HAKE:
         margin=margin,
         dropout=config.score.dropout,
     )
+
+
+MODEL = ModelSpec(from_config, per_entity=("embedding",))

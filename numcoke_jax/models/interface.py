@@ -1,30 +1,20 @@
 """What the step, the ranking and the checkpoints expect of a model."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from flax import struct
 from jaxtyping import Array, Float, Int
+from ml_collections import ConfigDict
 
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
 
-# The models' names for arrays with one row per entity: tables, and biases of hyperbolic models and ConvE;
-# those of fitted models.
-PER_ENTITY = (
-    "entity_embedding",
-    "embedding",
-    "head_bias",
-    "tail_bias",
-    "entity_seen",
-    "entity_bounds",
-    "entity_draws",
-    "entity_strength",
-    "entity_position",
-    "entity_width",
-    "entity_membership",
-)
+SumAndCount = tuple[Float[Array, ""], Float[Array, ""]]
+# (encoded, logits, batch, *, key) -> sum and count over what the loss is a mean of
+SecondLoss = Callable[..., SumAndCount]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +42,7 @@ class SharedVectors:
 
 @runtime_checkable  # the tests check every signature while they run
 class KnowledgeModel(Protocol):
-    """A linen module with these methods; `MODELS` in `models/__init__.py` lists the known ones.
+    """A linen module with these methods; `config/models.py` lists the known ones.
 
     `encoded` is the model's own pytree: everything that scoring under S relations needs, computed once per
     step in training and once per relation in evaluation.
@@ -111,6 +101,22 @@ class KnowsUnseen(Protocol):
         ...
 
 
-def is_per_entity(path: Any) -> bool:
-    """Whether the array at `path` in a tree of parameters or an optimiser's state has one row per entity."""
-    return getattr(path[-1], "key", None) in PER_ENTITY
+@dataclasses.dataclass(frozen=True)
+class ModelSpec:
+    """All that the rest of the program knows about a model; `MODEL` at the end of the model's file.
+
+    Attributes:
+      create: (config, sizes) -> the module, for a graph of the given sizes.
+      per_entity: names of its arrays with one row per entity, under whatever module they are.
+      second_loss: config -> the loss besides binary cross-entropy, whose weight is `okcl.weight`; None: none.
+      needs_negatives: whether that loss is 0 without facts that are known to be false.
+      reads_facts: whether it needs `Literals.facts`, all training facts in every step.
+      fitted: whether it is a `FittedModel` that leaves nothing to train.
+    """
+
+    create: Callable[[ConfigDict, GraphSizes], KnowledgeModel]
+    per_entity: tuple[str, ...]
+    second_loss: Callable[[ConfigDict], SecondLoss] | None = None
+    needs_negatives: bool = False
+    reads_facts: bool = False
+    fitted: bool = False

@@ -22,7 +22,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import EntityTable
-from numcoke_jax.models.interface import GraphSizes, SharedVectors
+from numcoke_jax.models.interface import GraphSizes, ModelSpec, SharedVectors
 from numcoke_jax.models.ops import pairwise
 
 SMALLEST_WIDTH = 1e-3  # of a range of 1, the scale of min-max values
@@ -133,3 +133,6 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> KBLN:
         dim=config.model.dim,
         entities=EntityTable(sizes.entities, config.model.dim, dropout=config.score.dropout),
     )
+
+
+MODEL = ModelSpec(from_config, per_entity=("embedding",), reads_facts=True)

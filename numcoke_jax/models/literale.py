@@ -20,7 +20,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.fusion import KnowledgeFusion
-from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.models.interface import GraphSizes, ModelSpec
 from numcoke_jax.models.score import EncodedEntities, TranslationOrderScore
 
 
@@ -93,3 +93,6 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> LiteralE:
             dropout=config.score.dropout,
         ),
     )
+
+
+MODEL = ModelSpec(from_config, per_entity=("entity_embedding",))

@@ -23,12 +23,13 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 from jax import lax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Key
 from ml_collections import ConfigDict
 
+from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import EntityTable
-from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.models.interface import GraphSizes, ModelSpec, SecondLoss, SumAndCount
 from numcoke_jax.models.ops import pairwise
 
 ENTITY_SPREAD, RELATION_SPREAD = 0.1, 1.0  # standard deviations of the initial vectors, for any N and R
@@ -137,6 +138,19 @@ class MTKGNN(nn.Module):
         )
 
 
+def value_loss(config: ConfigDict) -> SecondLoss:
+    """The values' error, which the forward pass has computed."""
+    del config
+
+    def loss(encoded: HiddenParts, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
+        del batch, key
+        if encoded.squared_error is None:  # a graph without fields
+            return jnp.zeros((), logits.dtype), jnp.zeros((), logits.dtype)
+        return encoded.squared_error, encoded.predictions
+
+    return loss
+
+
 def from_config(config: ConfigDict, sizes: GraphSizes) -> MTKGNN:
     """The model of `model.dim` and `score.dropout`; `okcl.weight` weights the values' error in the loss."""
     return MTKGNN(
@@ -146,3 +160,6 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> MTKGNN:
             sizes.entities, config.model.dim, dropout=config.score.dropout, spread=ENTITY_SPREAD
         ),
     )
+
+
+MODEL = ModelSpec(from_config, per_entity=("embedding",), second_loss=value_loss)

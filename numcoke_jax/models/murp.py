@@ -21,7 +21,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import EntityTable
-from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.models.interface import GraphSizes, ModelSpec
 from numcoke_jax.models.ops import hyperbolic
 
 SPREAD = 1e-2  # of the initial tangent vectors: points near the origin, where the ball is flat
@@ -98,3 +98,6 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> MuRP:
             spread=SPREAD,
         ),
     )
+
+
+MODEL = ModelSpec(from_config, per_entity=("embedding", "head_bias", "tail_bias"))

@@ -31,7 +31,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models import literale
-from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.models.interface import GraphSizes, ModelSpec
 from numcoke_jax.models.literale import LiteralE
 
 SINUSOID_SCALE = 1000.0  # positions that the range of a field is spread over
@@ -75,3 +75,6 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> LiteralE:
     """LiteralE with `model.value_encoding` in place of raw values; its other keys are LiteralE's."""
     encode = functools.partial(mean_encoding, encoding=config.model.value_encoding, dim=config.model.dim)
     return literale.from_config(config, sizes).clone(encode_values=encode)
+
+
+MODEL = ModelSpec(from_config, per_entity=("entity_embedding",))

@@ -11,15 +11,17 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Key
 from ml_collections import ConfigDict
 
+from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.attention import PerceptualAttention
 from numcoke_jax.models.experts import MixtureOfExperts
 from numcoke_jax.models.fusion import KnowledgeFusion
-from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.models.interface import GraphSizes, ModelSpec, SecondLoss, SumAndCount
+from numcoke_jax.models.losses.contrastive import ContrastiveSettings, ordinal_contrastive_loss
 from numcoke_jax.models.numeric_embedding import NumericValueEmbedding
 from numcoke_jax.models.numeric_order import NumericOrder, order_logits
 from numcoke_jax.models.ops.tiles import cut, join, tile_count
@@ -202,6 +204,19 @@ class NumCoKE(nn.Module):
         return jnp.where(dropped, self.unknown_entity, self.entity_embedding)
 
 
+def contrastive_loss(config: ConfigDict) -> SecondLoss:
+    """`losses/contrastive.py` of the encodings."""
+    switches = {name: value for name, value in config.okcl.items() if name != "weight"}
+    settings = ContrastiveSettings(norm=config.score.norm, **switches)
+
+    def loss(encoded: EncodedEntities, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
+        del logits  # it works on the encodings alone
+        vectors = (encoded.entities, encoded.relations)
+        return ordinal_contrastive_loss(*vectors, batch, settings=settings, key=key)
+
+    return loss
+
+
 def from_config(config: ConfigDict, sizes: GraphSizes) -> NumCoKE:
     """The model that `config` describes for a graph of the given sizes."""
     score, rounding = dict(config.score), {"products": config.model.products}
@@ -223,3 +238,8 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> NumCoKE:
         order_core=core.OrderCore(sizes) if sizes.ordered else None,
         entity_dropout=config.train.entity_dropout,
     )
+
+
+MODEL = ModelSpec(
+    from_config, per_entity=("entity_embedding", *core.PER_ENTITY), second_loss=contrastive_loss
+)

@@ -27,8 +27,6 @@ from jaxtyping import Array, Float
 
 from numcoke_jax.data.literals import Literals
 
-ENCODINGS = ("linear", "quantile", "periodic")
-
 
 def attribute_vectors(
     coefficients: Float[Array, "N M Q"], basis: Float[Array, "M Q a"]
@@ -57,7 +55,7 @@ class NumericValueEmbedding(nn.Module):
       share_transform: one W_x and bias for all fields, as in RAKGE, instead of one per field.
       missing: "embedding" gives missing cells one learned vector per field; "zero" embeds them as phi = 0,
         which in the linear encoding is the value 0.
-      encoding: one of `ENCODINGS`.
+      encoding: a choice of `numeric.encoding`.
       bins: B, of the quantile encoding.
       frequencies: F, of the periodic encoding.
       frequency_scale: standard deviation of the initial f, in periods per unit of the scaled value.

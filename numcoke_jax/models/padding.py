@@ -8,7 +8,7 @@ import numpy as np
 from flax import struct
 from jax import lax
 
-from numcoke_jax.models.interface import is_per_entity
+from numcoke_jax.models import is_per_entity
 
 # The axis of the entities, by an array's name in batches and literals; in a parameter it is the first.
 ENTITY_AXES = {"labels": 2, "negatives": 2, "values": 0, "observed": 0, "positions": 0}

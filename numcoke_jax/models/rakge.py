@@ -2,7 +2,7 @@
 
 Source: Kim et al., "Exploiting Relation-aware Attribute Representation Learning in Knowledge Graph Embedding
 for Numerical Reasoning", KDD 2023, in the form of its public code; the contrastive part of its loss is
-`training/losses/rakge_contrastive.py`.
+`losses/rakge_contrastive.py`.
 
     o_im  = W v_m + b + (x_im w + w_0) * v_m         value embedding; W, b, w, w_0 serve all fields
     q_r   = tanh(W_p r + b_p)
@@ -28,12 +28,14 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Key
 from ml_collections import ConfigDict
 
+from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.fusion import KnowledgeFusion
-from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.models.interface import GraphSizes, ModelSpec, SecondLoss, SumAndCount
+from numcoke_jax.models.losses.rakge_contrastive import rakge_contrastive_loss
 from numcoke_jax.models.ops import pairwise
 from numcoke_jax.models.score import rows_of_heads
 
@@ -205,6 +207,17 @@ class RAKGE(nn.Module):
         return translation + self.order_weight * (self.margin - violation)
 
 
+def contrastive_loss(config: ConfigDict) -> SecondLoss:
+    """`losses/rakge_contrastive.py` of the vectors and the logits."""
+    norm = config.score.norm
+
+    def loss(encoded: Any, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
+        vectors = (encoded.dropped.heads, encoded.dropped.tails, encoded.relations)
+        return rakge_contrastive_loss(*vectors, logits, batch, norm=norm, key=key)
+
+    return loss
+
+
 def from_config(config: ConfigDict, sizes: GraphSizes) -> RAKGE:
     """The model that `config` describes for a graph of the given sizes.
 
@@ -222,3 +235,8 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> RAKGE:
         order_weight=config.score.order_weight,
         dropout=config.score.dropout,
     )
+
+
+MODEL = ModelSpec(
+    from_config, per_entity=("entity_embedding",), second_loss=contrastive_loss, needs_negatives=True
+)

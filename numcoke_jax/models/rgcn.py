@@ -26,7 +26,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import EntityTable
-from numcoke_jax.models.interface import GraphSizes, SharedVectors
+from numcoke_jax.models.interface import GraphSizes, ModelSpec, SharedVectors
 
 
 @struct.dataclass
@@ -167,3 +167,6 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> RGCN:
         edge_dropout=config.graph.edge_dropout,
         dropout=config.score.dropout,
     )
+
+
+MODEL = ModelSpec(from_config, per_entity=("embedding",), reads_facts=True)

@@ -19,8 +19,6 @@ from numcoke_jax.models.numeric_order import RelationPositions
 from numcoke_jax.models.ops import pairwise, products
 from numcoke_jax.models.order_core.score import OrderPositions, pair_probabilities
 
-ORDERS = ("reward", "penalty", "none")
-
 
 @struct.dataclass
 class EncodedEntities:
@@ -56,7 +54,7 @@ class TranslationOrderScore(nn.Module):
       dim: d.
       norm: 1 or 2.
       margin: epsilon.
-      order: one of `ORDERS`.
+      order: a choice of `score.order`.
       order_weight: Delta.
       dropout: share of the entries of the translation's head and tail vectors dropped in training, each
         with its own mask, as RAKGE drops them; the tails' mask is shared by the queries of a slot.

@@ -11,7 +11,7 @@ fact links them; relations enter by the translation score, since recommendation 
     loss  = BCE + lambda mean_i -log(exp(cos(e'_i, e''_i) / tau) / sum_j exp(cos(e'_i, e''_j) / tau))
 
 e' and e'' are the two views; i runs over the heads of the step, j over all entities
-(`training/losses/view_contrastive.py`).
+(`losses/view_contrastive.py`).
 """
 
 from typing import Any
@@ -20,12 +20,14 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Key
 from ml_collections import ConfigDict
 
+from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import EntityTable
-from numcoke_jax.models.interface import GraphSizes, SharedVectors
+from numcoke_jax.models.interface import GraphSizes, ModelSpec, SecondLoss, SharedVectors, SumAndCount
+from numcoke_jax.models.losses.view_contrastive import view_contrastive_loss
 from numcoke_jax.models.ops import pairwise
 
 
@@ -115,6 +117,17 @@ def propagate(entities: Float[Array, "N d"], facts: Int[Array, "n 3"]) -> Float[
     return scale * jax.ops.segment_sum((scale * entities)[source], target, count)
 
 
+def view_loss(config: ConfigDict) -> SecondLoss:
+    """`losses/view_contrastive.py` of the two views."""
+    temperature = config.okcl.temperature
+
+    def loss(encoded: Views, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
+        del logits, key  # the noise is drawn in the model
+        return view_contrastive_loss(encoded.noisy, batch, temperature=temperature)
+
+    return loss
+
+
 def from_config(config: ConfigDict, sizes: GraphSizes) -> SimGCL:
     """The model of `model.{dim,attributes}`, `graph.{layers,noise}` and `score.{norm,margin,dropout}`.
 
@@ -134,3 +147,6 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> SimGCL:
         norm=config.score.norm,
         margin=config.score.margin,
     )
+
+
+MODEL = ModelSpec(from_config, per_entity=("embedding",), reads_facts=True, second_loss=view_loss)

@@ -20,7 +20,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import EntityTable
-from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.models.interface import GraphSizes, ModelSpec
 from numcoke_jax.models.score import EncodedEntities, TranslationOrderScore
 
 
@@ -86,3 +86,6 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> TransE:
             dropout=0.0,
         ),
     )
+
+
+MODEL = ModelSpec(from_config, per_entity=("embedding",))

@@ -22,7 +22,7 @@ from ml_collections import ConfigDict
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.batch_norm import BatchNorm, real_queries
 from numcoke_jax.models.entity_table import EntityTable
-from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.models.interface import GraphSizes, ModelSpec
 
 
 @struct.dataclass
@@ -99,3 +99,6 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> TuckER:
         feature_dropout=config.query.feature_dropout,
         hidden_dropout=config.query.hidden_dropout,
     )
+
+
+MODEL = ModelSpec(from_config, per_entity=("embedding",))

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 from ml_collections import ConfigDict
 
-from numcoke_jax.models import READS_FACTS
+from numcoke_jax.models import MODELS
 from numcoke_jax.runs.run import Run
 from numcoke_jax.system.console import Console
 from numcoke_jax.system.errors import UserError
@@ -102,7 +102,7 @@ def memory_remedy(config: ConfigDict, keys: tuple[str, ...]) -> str:
         if key == "mesh.entity":
             others.append(MORE_DEVICES.format(value))
         elif key == "train.candidates" and not value:
-            others += [SAMPLED.format(value)] if config.model.name not in READS_FACTS else []
+            others += [SAMPLED.format(value)] if not MODELS[config.model.name].reads_facts else []
         else:
             lowered.append(f"{key}={value}")
     return ", or ".join([f"lower {' or '.join(lowered)}", *others])

@@ -15,7 +15,7 @@ from numcoke_jax.data.literals import Literals, LiteralScale
 from numcoke_jax.data.load import LoadedGraph, load_graph
 from numcoke_jax.data.variants import HeldOut, controlled_values, hide_fields, hold_out, reversed_facts
 from numcoke_jax.evaluation.evaluator import Evaluator
-from numcoke_jax.models import FITTED, READS_FACTS, GraphSizes
+from numcoke_jax.models import MODELS, GraphSizes
 from numcoke_jax.models.interface import FittedModel, KnowledgeModel
 from numcoke_jax.models.order_core.comparative import comparative_relations
 from numcoke_jax.system import random_streams
@@ -110,14 +110,14 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
     graph = loaded.graph
     scale = LiteralScale.fit(graph, config.data.normalize)
     train = config.train
-    if train.candidates and config.model.name in READS_FACTS:
+    if train.candidates and MODELS[config.model.name].reads_facts:
         raise UserError(
             f"train.candidates={train.candidates} has no meaning with model.name={config.model.name}, which "
             "reads all training facts in every step: set train.candidates=0"
         )
     ordered = comparative_relations(graph.train, graph.num_relations) if config.score.order_core else ()
     left = _undecided(graph, ordered)
-    nothing_to_train = config.model.name in FITTED or not len(left.train)
+    nothing_to_train = MODELS[config.model.name].fitted or not len(left.train)
     batches = _one_step(config, graph) if nothing_to_train else _batches(config, left)
     if not nothing_to_train and not train.unknown_weight and not len(batches.negatives.tails):
         raise UserError(
@@ -187,10 +187,10 @@ def _without_effect(
     config: ConfigDict, graph: NumericGraph, batches: TrainBatches, total_steps: int
 ) -> list[str]:
     """One notice per key that has no effect on this graph."""
-    notices, train = [], config.train
-    if config.model.name == "rakge" and config.okcl.weight and not len(batches.negatives.tails):
+    notices, train, model = [], config.train, config.model.name
+    if MODELS[model].needs_negatives and config.okcl.weight and not len(batches.negatives.tails):
         notices.append(
-            f"okcl.weight={config.okcl.weight:g} has no effect: the contrastive loss of rakge needs facts "
+            f"okcl.weight={config.okcl.weight:g} has no effect: the contrastive loss of {model} needs facts "
             "known to be false, from neg.txt or train.negatives=reversed"
         )
     if config.score.numeric_order and not graph.num_fields:
@@ -228,7 +228,7 @@ def trained_on(config: ConfigDict, loaded: LoadedGraph) -> tuple[LoadedGraph, He
 def literals_for(config: ConfigDict, scale: LiteralScale, graph: NumericGraph) -> Literals:
     """What the config's model sees of `graph`: scaled values, and training facts if it reads them."""
     literals = scale.literals(graph.values, graph.observed)
-    if config.model.name in READS_FACTS:
+    if MODELS[config.model.name].reads_facts:
         literals = dataclasses.replace(literals, facts=jnp.asarray(graph.train, jnp.int32))
     return literals
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from numcoke_jax.config.checks import flatten
-from numcoke_jax.config.schema import RULES, default_config
+from numcoke_jax.config.schema import KEYS, default_config
 from numcoke_jax.data.graph import SPLITS, NumericGraph
 from numcoke_jax.runs.order_tables import ORDER_REMARK, TERMINAL_TITLES, order_cells, order_rows
 from numcoke_jax.system.console import ELLIPSIS, Console, shown_share
@@ -53,9 +53,9 @@ class Screen(Console):
     def config(self, config: ConfigDict, workdir: str | os.PathLike[str] | None = None) -> None:
         """The resolved config, one or two lines per section; * marks what differs from the default."""
         defaults, values = flatten(default_config()), flatten(config)
-        known = [key for key in RULES if key in values]
+        known = [key for key in KEYS if key in values]
         sections: dict[str, list[Text]] = {}
-        for key in [*known, *(key for key in values if key not in RULES)]:
+        for key in [*known, *(key for key in values if key not in KEYS)]:
             section, _, name = key.rpartition(".")
             changed = key not in defaults or defaults[key] != values[key]
             entry = f"{'*' if changed else ''}{name}={self._value(values[key])}"

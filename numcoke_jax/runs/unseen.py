@@ -16,13 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from numcoke_jax.data.graph import SPLITS, NumericGraph, Vocabulary
-from numcoke_jax.data.tail_index import TailIndex
 from numcoke_jax.evaluation.evaluator import Evaluator
 from numcoke_jax.evaluation.metrics import RankSums
 from numcoke_jax.evaluation.orders import direction, field_of_relation
 from numcoke_jax.evaluation.ranking import FilteredRanks, filtered_ranks
-from numcoke_jax.models import create_model
-from numcoke_jax.models.interface import KnowsUnseen, is_per_entity
+from numcoke_jax.models import create_model, is_per_entity
+from numcoke_jax.models.interface import KnowsUnseen
 from numcoke_jax.models.padding import unpadded
 from numcoke_jax.runs.run import Run, literals_for
 
@@ -104,8 +103,7 @@ def rank_held_out(run: Run, params: Any) -> dict[str, Any]:
     new = NewEntities(run.held_out.names, run.held_out.values, run.held_out.observed)
     graph, evaluator, more = extended(run, unpadded(params, run.graph.num_entities), new)
     facts = run.held_out.facts
-    sizes = {"num_entities": graph.num_entities, "num_relations": graph.num_relations}
-    known = TailIndex.from_triples(facts, *(run.graph.split(split) for split in SPLITS), **sizes)
+    known = graph.index_of(facts, *map(run.graph.split, SPLITS))
 
     def ranked(encode: Callable[[int], Any], score: Callable[[Any, Any], Any]) -> FilteredRanks:
         return filtered_ranks(encode, score, facts, known, graph.num_entities, evaluator.chunk)

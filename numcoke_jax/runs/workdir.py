@@ -12,7 +12,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from numcoke_jax.config.checks import flatten
-from numcoke_jax.config.schema import RULES, default_config
+from numcoke_jax.config.schema import KEYS, default_config
 from numcoke_jax.data.graph import NumericGraph, Vocabulary, graph_hash
 from numcoke_jax.data.literals import LiteralScale
 from numcoke_jax.runs.file_names import (
@@ -28,18 +28,6 @@ from numcoke_jax.system.files import read_json, write_json_atomically
 from numcoke_jax.system.processes import leads, wait_for_others
 
 TRACES = (CONFIG_FILE, CHECKPOINTS_FOLDER, METRICS_FILE, REPORT_FILE)  # any of them is a sign of a run
-# Keys that may differ when a run resumes: they change neither the model nor what a step computes.  The data
-# are compared by content, not by place.
-RESUMABLE_KEYS = (
-    "train.patience",
-    "train.debug_nans",
-    "eval.calibration",
-    "eval.chunk",
-    "checkpoint",
-    "mesh",
-    "data.path",
-    "data.dir",
-)
 MAX_NAMED = 5  # differences listed in an error
 
 
@@ -159,7 +147,7 @@ def check_config_of(workdir: pathlib.Path, config: ConfigDict) -> None:
         return
     with _deletable(path):
         before = read_json(path)
-    if not isinstance(before, dict) or not before.keys() & RULES.keys():
+    if not isinstance(before, dict) or not before.keys() & KEYS.keys():
         raise UserError(
             f"{shown_path(path)} is not a config written by this program; choose another --workdir"
         )
@@ -248,7 +236,7 @@ def _resumable(key: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> b
         shorter = min(before.get(key, 0), now.get(key, 0))  # 0: the graph decides, which is not at hand
         regular = shorter > 0 and shorter % now.get("train.eval_every_epochs", 1) == 0
         return now.get("train.schedule") == "constant" and regular
-    return any(key == name or key.startswith(name + ".") for name in RESUMABLE_KEYS)
+    return key in KEYS and KEYS[key].resumable
 
 
 def _first_difference(before: tuple[str, ...], now: tuple[str, ...]) -> str:

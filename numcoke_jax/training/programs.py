@@ -15,30 +15,16 @@ from jaxtyping import Array, Key
 from ml_collections import ConfigDict
 
 from numcoke_jax.config.checks import flatten
+from numcoke_jax.config.schema import KEYS
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models import FITTED, READS_FACTS, GraphSizes, create_model
+from numcoke_jax.models import MODELS, GraphSizes, create_model
 from numcoke_jax.models.interface import KnowledgeModel
 from numcoke_jax.models.padding import unpadded
 from numcoke_jax.system import random_streams
 from numcoke_jax.training.losses.objective import Objective, create_objective
 from numcoke_jax.training.placement import Placement, placement_for
 from numcoke_jax.training.step import TrainState, create_optimizer, create_state, train_step
-
-# Keys that no compiled function depends on.  `train.epochs` counts only as the end of a schedule.
-IRRELEVANT = (
-    "seed",
-    "data.",
-    "eval.",
-    "checkpoint.",
-    "train.batch_size",
-    "train.candidates",
-    "train.debug_nans",
-    "train.epochs",
-    "train.eval_every_epochs",
-    "train.patience",
-    "train.relations_per_step",
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +55,7 @@ def programs_for(
     config: ConfigDict, sizes: GraphSizes, total_steps: int, *, entities_per_step: int
 ) -> Programs:
     """The functions for a checked config on a graph of these sizes; built once for equal settings."""
-    relevant = {key: value for key, value in flatten(config).items() if not key.startswith(IRRELEVANT)}
+    relevant = {key: value for key, value in flatten(config).items() if KEYS[key].compiled}
     end = 0 if config.train.schedule == "constant" else total_steps
     return _programs(
         _Settings((*relevant.items(), ("total_steps", end)), config, total_steps), sizes, entities_per_step
@@ -90,7 +76,7 @@ def _programs(settings: _Settings, sizes: GraphSizes, entities_per_step: int) ->
     config = settings.config
     model, objective = create_model(config, sizes), create_objective(config)
     step_model = create_model(config, dataclasses.replace(sizes, entities=entities_per_step))
-    fitted = config.model.name in FITTED  # then it has no moments to keep, and the step is never compiled
+    fitted = MODELS[config.model.name].fitted  # no moments to keep, and the step is never compiled
     optimizer = optax.identity() if fitted else create_optimizer(config.train, settings.total_steps)
     placement = placement_for(config.mesh)
 
@@ -126,7 +112,7 @@ def _programs(settings: _Settings, sizes: GraphSizes, entities_per_step: int) ->
 def _abstract_literals(config: ConfigDict, sizes: GraphSizes) -> Literals:
     """Literals of a graph, as far as the shapes of a model's parameters depend on them."""
     values = jax.ShapeDtypeStruct((sizes.entities, sizes.fields), jnp.float32)
-    facts = jax.ShapeDtypeStruct((1, 3), jnp.int32) if config.model.name in READS_FACTS else None
+    facts = jax.ShapeDtypeStruct((1, 3), jnp.int32) if MODELS[config.model.name].reads_facts else None
     observed = jax.ShapeDtypeStruct(values.shape, jnp.bool)
     return Literals(values=values, observed=observed, positions=values, facts=facts)
 

@@ -17,7 +17,7 @@ import jax
 from jaxtyping import Array, Int
 
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.interface import is_per_entity
+from numcoke_jax.models import is_per_entity
 
 
 def take_rows(tree: Any, entities: Int[Array, " E"]) -> Any:

@@ -16,7 +16,7 @@ from numcoke_jax.cli import build, command_line
 from numcoke_jax.cli.command_line import default_workdir, parse_command_line
 from numcoke_jax.cli.main import main
 from numcoke_jax.config import files
-from numcoke_jax.config.schema import MODEL_NAMES, RULES
+from numcoke_jax.config.schema import KEYS, choices
 from numcoke_jax.data.load import load_folder
 from numcoke_jax.system.errors import UserError
 
@@ -106,7 +106,7 @@ WRONG_OVERRIDES = [
     ("seed=4294967296", "seed=4294967296 is out of range: needs an integer >= 0 and <= 4294967295"),
     (
         "model.name=a\nb\x1b[31m",
-        "model.name=a\\nb\\x1b[31m is not a choice: needs one of " + ", ".join(MODEL_NAMES),
+        "model.name=a\\nb\\x1b[31m is not a choice: needs one of " + ", ".join(choices("model.name")),
     ),
 ]
 
@@ -128,15 +128,14 @@ def test_a_wrong_override_is_one_line_before_any_data_are_loaded(
 
 @pytest.mark.parametrize("value", ["x", "1e999", "-1e999", "nan", "9" * 5000, "None", "", "(", "\udcff\x00"])
 def test_no_text_for_any_number_ends_in_a_traceback(error_line: Callable[..., str], value: str) -> None:
-    for key, rule in RULES.items():
+    for key, rule in ((name, key.allowed) for name, key in KEYS.items()):
         if rule.kind in ("int", "float"):
             assert error_line(f"--config.{key}={value}").startswith(f"{key}=")
 
 
 def test_huge_values_of_every_kind_of_key_are_refused(error_line: Callable[..., str]) -> None:
-    for key, rule in RULES.items():
-        if rule.kind != "str":
-            assert error_line(f"--config.{key}={10**30}").startswith(f"{key}="), key
+    for key in (name for name, key in KEYS.items() if key.allowed.kind != "str"):
+        assert error_line(f"--config.{key}={10**30}").startswith(f"{key}="), key
 
 
 def test_right_overrides_arrive(training: list[tuple[str, ConfigDict, Path]]) -> None:
@@ -472,10 +471,10 @@ def test_help_explains_flags_and_every_key(flag: str, capsys: pytest.CaptureFixt
         "runs/CONFIG-seedSEED",
     ):
         assert word in text
-    unwrapped = re.sub(r"\n {38}(?=\S)", " ", text)  # the column of the allowed values
-    for key, rule in RULES.items():
-        entry = rf"^  {re.escape(key)}=.*\s+{re.escape(rule.needs())}$"
-        assert re.search(entry, unwrapped, flags=re.MULTILINE), key
+    unwrapped = re.sub(r"\n {38}(?=\S)", " ", text)  # the column of the allowed values and meanings
+    for name, key in KEYS.items():
+        entry = rf"^  {re.escape(name)}=.*\s+{re.escape(key.allowed.needs())} {re.escape(key.meaning)}$"
+        assert re.search(entry, unwrapped, flags=re.MULTILINE), name
     assert max(map(len, text.splitlines())) <= 110
 
 

@@ -1,11 +1,11 @@
 """Config keys: each has a rule, wrong values are refused by name, shipped configs are what they were."""
 
+import ast
 import importlib.util
 import json
 import math
 import os
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,15 @@ from numcoke_jax.config.checks import (
     flatten,
 )
 from numcoke_jax.config.files import canonical_config, load_config
-from numcoke_jax.config.schema import MODEL_NAMES, RULES, SECTIONS, default_config
+from numcoke_jax.config.page import settings_page
+from numcoke_jax.config.schema import KEYS, SECTIONS, choices, default_config
 from numcoke_jax.system.errors import UserError, printable
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CONFIGS = sorted((REPOSITORY / "configs").glob("[!_]*.py"))
 GOLDEN = REPOSITORY / "tests" / "golden"
 DEFAULTS = flatten(default_config())
+RULES = {name: key.allowed for name, key in KEYS.items()}
 NUMBERS = [key for key, rule in RULES.items() if rule.kind in ("int", "float")]
 
 
@@ -50,17 +52,30 @@ def refusal(config: ConfigDict) -> str:
     return message
 
 
-def test_every_key_of_the_default_config_has_a_rule_and_every_rule_a_key() -> None:
-    assert list(DEFAULTS) and set(DEFAULTS) == set(RULES)
+def test_the_default_config_is_made_of_the_keys_and_sections_are_in_their_order() -> None:
+    assert set(DEFAULTS) == set(KEYS)
+    assert list(dict.fromkeys(key.split(".")[0] for key in KEYS if "." in key)) == list(SECTIONS)
     check_config(default_config())
 
 
-def test_every_key_has_a_comment_and_rules_are_in_its_order() -> None:
-    source = (REPOSITORY / "numcoke_jax" / "config" / "schema.py").read_text(encoding="utf-8")
-    lines = re.findall(r"^    (\w+\.\w+) = (?!\w+_config\(\))(.*)$", source, flags=re.MULTILINE)
-    assert [name for name, rest in lines if not re.search(r"  # \S", rest)] == []
-    names = [name.replace("evaluation.", "eval.").removeprefix("config.") for name, _ in lines]
-    assert names == list(RULES), "the table of rules, and --help with it, keeps the order of the defaults"
+def test_every_key_has_a_meaning_and_the_page_of_settings_is_made_of_them() -> None:
+    for name, key in KEYS.items():
+        assert key.meaning.strip() == key.meaning != "" and "\n" not in key.meaning, name
+        assert key.scope in ("run", "table", "folder", "model", "extension"), name
+    page = (REPOSITORY / "docs" / "settings.md").read_text(encoding="utf-8")
+    assert page == settings_page(), "python -m numcoke_jax.config.page > docs/settings.md"
+
+
+def test_no_other_file_has_a_table_of_keys() -> None:
+    """What is to be known of a key stands at the key; others name those that they act on, one at a time."""
+    tables = []
+    for path in sorted((REPOSITORY / "numcoke_jax").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            members = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", [])
+            if sum(isinstance(part, ast.Constant) and part.value in KEYS for part in members) > 1:
+                tables.append(f"{path.parent.name}/{path.stem}")
+    # Settings of presets, what a model reads, and the keys that a message about memory names.
+    assert set(tables) == {"config/models", "config/presets", "runs/memory"}
 
 
 @pytest.mark.parametrize("key", RULES)
@@ -120,7 +135,7 @@ def test_a_misspelt_choice_is_answered_with_the_choices_and_the_closest(key: str
     assert len(longest) < 2 or message.endswith(f"; did you mean {longest}?")
 
 
-# Written down from the meaning of the keys, not read from RULES.
+# Written down from the meaning of the keys, not read from KEYS.
 @pytest.mark.parametrize(
     ("key", "wrong", "allowed"),
     [
@@ -158,53 +173,17 @@ def test_known_bounds(key: str, wrong: Any, allowed: Any) -> None:
     check_keys(changed(key, allowed))
 
 
-def test_choices_are_those_of_the_code_that_uses_them() -> None:
-    from numcoke_jax.data import literals as normalize
-    from numcoke_jax.data import synthetic, variants
-    from numcoke_jax.data.files import folder
-    from numcoke_jax.data.public import rakge
-    from numcoke_jax.data.tables import comparisons, known
-    from numcoke_jax.evaluation import calibration, ranking
-    from numcoke_jax.models import MODELS, attention, entity_table, fusion, nrn, numeric_embedding, score
-    from numcoke_jax.models.ops import products
-    from numcoke_jax.models.references import bradley_terry
-    from numcoke_jax.training.losses import contrastive
+def test_choices_that_name_functions_or_tables_are_those_of_the_code() -> None:
+    from numcoke_jax.data import literals
+    from numcoke_jax.data.public.rakge import AUTHORS_GRAPHS
+    from numcoke_jax.data.tables import known
+    from numcoke_jax.models import MODELS, nrn
 
-    in_code: dict[str, Iterable[str]] = {
-        "model.name": MODELS,
-        "model.products": products.OPERANDS,
-        "model.attributes": entity_table.ATTRIBUTES,
-        "model.value_encoding": nrn.ENCODINGS,
-        "data.bad_values": folder.BAD_VALUES,
-        "data.table": (*known.TABLES, *rakge.AUTHORS_GRAPHS, "fb15k_237", "synthetic"),
-        "data.groups": comparisons.GROUPS,
-        "data.protocol": comparisons.PROTOCOLS,
-        "data.direction": comparisons.DIRECTIONS,
-        "data.synthetic_kinds": synthetic.KINDS,
-        "data.control": variants.CONTROLS,
-        "data.normalize": normalize.KINDS,
-        "numeric.encoding": numeric_embedding.ENCODINGS,
-        "attention.operators": attention.OPERATORS,
-        "fusion.kind": fusion.KINDS,
-        "score.order": score.ORDERS,
-        "okcl.sampling": contrastive.SAMPLINGS,
-        "okcl.negatives": contrastive.NEGATIVES,
-        "okcl.reduce": contrastive.REDUCTIONS,
-        "okcl.similarity": contrastive.SIMILARITIES,
-        "references.covariates": bradley_terry.COVARIATES,
-        "eval.selection": ranking.RULES,
-        "eval.calibration": calibration.KINDS,
-    }
-    of_two = {
-        "numeric.missing",
-        "train.optimizer",
-        "train.schedule",
-        "train.negatives",
-    }  # one comparison each
-    assert in_code.keys() | of_two == {key for key, rule in RULES.items() if rule.choices}
-    for key, choices in in_code.items():
-        assert set(RULES[key].choices) == set(choices), key
-    assert set(SCALES_TO_ONE) < set(normalize.KINDS)
+    assert list(choices("model.name")) == list(MODELS)
+    assert set(choices("model.value_encoding")) == set(nrn.ENCODINGS)
+    assert set(choices("data.table")) == {*known.TABLES, *AUTHORS_GRAPHS, "fb15k_237", "synthetic"}
+    assert set(choices("data.normalize")) == set(literals._FITS) == set(literals._SCALES)
+    assert set(SCALES_TO_ONE) < set(choices("data.normalize"))
 
 
 @pytest.mark.parametrize(
@@ -242,7 +221,7 @@ def test_rules_that_join_keys(key: str, value: Any, message: str) -> None:
     assert refusal(changed(key, value)) == message
 
 
-@pytest.mark.parametrize("model", [name for name in MODEL_NAMES if name != "numcoke"])
+@pytest.mark.parametrize("model", [name for name in choices("model.name") if name != "numcoke"])
 @pytest.mark.parametrize(
     ("key", "on", "off"),
     [
@@ -264,7 +243,7 @@ def test_extensions_are_refused_with_a_model_that_lacks_them(model: str, key: st
 
 def test_only_models_with_attention_heads_need_a_multiple_of_them() -> None:
     config = changed("attention.heads", 3)
-    for model in MODEL_NAMES:
+    for model in choices("model.name"):
         config.model.name = model
         if model in ("numcoke", "rakge"):
             assert refusal(config).startswith(

@@ -1,21 +1,18 @@
 """Which keys each model looks at: what the tables say is what is read, and what is refused."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from ml_collections import ConfigDict
 
 from numcoke_jax.config.checks import check_config
-from numcoke_jax.config.model_keys import MODEL_KEYS, describes_a_model, looks_at
-from numcoke_jax.config.schema import RULES, default_config
+from numcoke_jax.config.models import MODELS
+from numcoke_jax.config.schema import KEYS, default_config, looks_at
 from numcoke_jax.models import create_model
 from numcoke_jax.models.conve import FILTER_SIZE, image_height
 from numcoke_jax.models.interface import GraphSizes
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.training.losses.objective import create_objective
-
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "models.md"
 
 
 class Watched(ConfigDict):
@@ -34,7 +31,7 @@ class Watched(ConfigDict):
         return value
 
 
-@pytest.mark.parametrize("name", MODEL_KEYS)
+@pytest.mark.parametrize("name", MODELS)
 def test_a_model_and_its_loss_read_the_keys_of_the_table_and_no_others(name: str) -> None:
     config, read = default_config(), set[str]()
     config.model.name = name
@@ -42,27 +39,17 @@ def test_a_model_and_its_loss_read_the_keys_of_the_table_and_no_others(name: str
     assert not read
     create_model(watched, GraphSizes(entities=5, relations=2, fields=3))
     create_objective(watched)
-    described = {key for key in RULES if describes_a_model(key)}
+    described = {name for name, key in KEYS.items() if key.scope in ("model", "extension")}
     assert read & described == {key for key in described if looks_at(name, key)}
 
 
-def test_every_key_of_the_tables_exists() -> None:
-    for keys in MODEL_KEYS.values():
-        for key in keys:
-            assert key in RULES or any(rule.startswith(key) for rule in RULES if key.endswith(".")), key
+def test_every_key_of_the_list_exists() -> None:
+    for model in MODELS.values():
+        for key in model.keys:
+            assert key in KEYS or any(name.startswith(key) for name in KEYS if key.endswith(".")), key
 
 
-def test_the_document_has_the_same_table() -> None:
-    lines = DOCUMENT.read_text(encoding="utf-8").splitlines()
-    rows = [line.split("|")[1:-1] for line in lines if "|" in line]
-    found = {}
-    for row in rows:
-        if len(row) == 2 and row[0].strip(" `") in MODEL_KEYS:
-            found[row[0].strip(" `")] = tuple(filter(None, (key.strip(" `") for key in row[1].split(","))))
-    assert found == dict(MODEL_KEYS)
-
-
-@pytest.mark.parametrize("name", MODEL_KEYS)
+@pytest.mark.parametrize("name", MODELS)
 def test_joined_attributes_are_refused_by_models_that_see_values_in_their_own_way(name: str) -> None:
     config = default_config()
     config.model.name, config.model.attributes = name, "concat"

@@ -16,7 +16,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.batches import Batch, TrainBatches, entities_per_step, own_tail_limit, step_entities
 from numcoke_jax.data.graph import NumericGraph, Vocabulary
-from numcoke_jax.models import FITTED, MODELS, READS_FACTS, create_model
+from numcoke_jax.models import MODELS, create_model
 from numcoke_jax.models.interface import GraphSizes
 from numcoke_jax.models.ops import pairwise
 from numcoke_jax.runs.run import create_run
@@ -261,7 +261,7 @@ def test_adam_is_lazy_in_the_rows_that_a_step_does_not_touch() -> None:
     "name",
     [
         pytest.param(name, marks=() if name in ("numcoke", "conve", "murp") else pytest.mark.slow)
-        for name in sorted(set(MODELS) - set(READS_FACTS) - set(FITTED))
+        for name in sorted(name for name, model in MODELS.items() if not (model.reads_facts or model.fitted))
     ],
 )
 def test_logits_of_a_sample_are_those_of_all_entities_in_its_columns(name: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from numcoke_jax.config.schema import TABLE_NAMES, default_config
+from numcoke_jax.config.schema import choices, default_config
 from numcoke_jax.data.load import (
     build_graph,
     comparison_settings,
@@ -202,7 +202,7 @@ def test_rdf_has_to_be_converted_first(tmp_path):
 
 
 def test_names_of_data_sets_are_those_that_load():
-    assert set(TABLE_NAMES) == {*TABLES, "fb15k_237", "synthetic", *AUTHORS_GRAPHS}
+    assert set(choices("data.table")) == {*TABLES, *AUTHORS_GRAPHS, "fb15k_237", "synthetic"}
     assert data_config().table == "cars"
 
 

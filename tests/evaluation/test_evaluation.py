@@ -1,5 +1,6 @@
 """Ranking a split with a model: filters and metrics by loops over the model's oracle, for every chunk."""
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -164,7 +165,7 @@ def test_a_score_that_is_not_finite_stops_the_evaluation() -> None:
 
 def test_a_split_without_facts_has_no_metrics() -> None:
     model, parameters = simple_model()
-    empty = NumericGraph(**{**vars(graph()), "valid": np.zeros((0, 3), np.int32)})
+    empty = dataclasses.replace(graph(), valid=np.zeros((0, 3), np.int32))
     found = evaluator(model, facts=empty).for_selection(parameters)
     assert found["all"]["count"] == 0
     assert found["all"]["mrr"] is None

@@ -30,7 +30,7 @@ from experiments.rounds import round_command
 from experiments.sweep import Setting
 from numcoke_jax.config.checks import check_config
 from numcoke_jax.config.files import load_config
-from numcoke_jax.config.schema import RULES, default_config
+from numcoke_jax.config.schema import KEYS, default_config
 from numcoke_jax.system.errors import UserError
 from tests import tiny_runs
 from tests.experiments.test_table2 import report
@@ -365,7 +365,7 @@ def test_fb15k_trains_the_epochs_of_its_config_file_unless_told_otherwise() -> N
 
 def test_the_hyperparameters_are_keys() -> None:
     for parameter in hyperparameters.PARAMETERS.values():
-        assert all(key in RULES for key in parameter.keys)
+        assert all(key in KEYS for key in parameter.keys)
 
 
 def test_selectivity_is_0_for_equal_and_1_for_single_fields() -> None:

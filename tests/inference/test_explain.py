@@ -17,10 +17,12 @@ from numcoke_jax.data.graph import HEAD, RELATION, TAIL
 from numcoke_jax.data.variants import Change, changed_graph
 from numcoke_jax.inference.explain import explain, ranks_of
 from numcoke_jax.inference.trained import Trained
-from numcoke_jax.models import READS_FACTS
+from numcoke_jax.models import MODELS
 from numcoke_jax.models.numeric_order import DOWN, UP, NumericOrder
 from numcoke_jax.runs.run import create_run
 from tests.tiny_runs import compiled_fast, config_of, numcoke, untrained, write_folder
+
+READS_FACTS = [name for name, model in MODELS.items() if model.reads_facts]
 
 
 @pytest.fixture(scope="module")

@@ -32,10 +32,11 @@ from numcoke_jax.inference.impute import (
     needed_factor,
 )
 from numcoke_jax.inference.trained import Trained
-from numcoke_jax.models import READS_FACTS
+from numcoke_jax.models import MODELS
 from numcoke_jax.runs.run import create_run
 from tests.tiny_runs import compiled_fast, config_of, numcoke, untrained, write_folder
 
+READS_FACTS = [name for name, model in MODELS.items() if model.reads_facts]
 # Surely above 10, as likely above 20 as below, surely below 30: rank 1 + 1 + 1/2 + 0, spread 1 + sqrt(1/4).
 HAND = Beliefs(np.array([[50.0, 0.0, -50.0]]), np.array([10.0, 20.0, 30.0]))
 

@@ -71,7 +71,7 @@ def test_the_rule_compares_raw_values_in_the_facts_direction() -> None:
     graph = ordered_graph()
     scores = np.asarray(rule_scores(rule_values(graph, 0), np.array([3, 0])))
     assert scores.tolist() == [[0, 1, 1, 0, -1, -1, -1, -1], [0] * 8], "0 has no value"
-    turned = NumericGraph(**{**vars(graph), "train": graph.train[:, [TAIL, 1, HEAD]]})
+    turned = dataclasses.replace(graph, train=graph.train[:, [TAIL, 1, HEAD]])
     assert np.asarray(rule_scores(rule_values(turned, 0), np.array([3])))[0].tolist() == [
         0,
         -1,

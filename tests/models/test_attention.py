@@ -8,11 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from numcoke_jax.config.schema import choices
 from numcoke_jax.models import attention
-from numcoke_jax.models.attention import LINEAR_OPERATORS, OPERATORS, PerceptualAttention
+from numcoke_jax.models.attention import LINEAR_OPERATORS, PerceptualAttention
 from tests import examples
 from tests.oracles import attention as oracle
 
+OPERATORS = choices("attention.operators")
 S, N, M, Q, D, A, L, HIDDEN = 2, 3, 4, 3, 5, 6, 2, 7
 
 ENTITIES = examples.normal(S, N, D, seed=1)

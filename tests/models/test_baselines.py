@@ -11,19 +11,20 @@ import numpy as np
 import pytest
 
 from numcoke_jax.config.checks import check_config
-from numcoke_jax.config.model_keys import looks_at
-from numcoke_jax.models import READS_FACTS
+from numcoke_jax.config.schema import looks_at
+from numcoke_jax.models import MODELS
 from numcoke_jax.models.interface import GraphSizes, KnowledgeModel
 from numcoke_jax.models.kbln import difference_statistics
+from numcoke_jax.models.losses.view_contrastive import view_contrastive_loss
 from numcoke_jax.models.nrn import dice
 from numcoke_jax.models.ops import pairwise
 from numcoke_jax.models.rgcn import RelationalConvolution, messages_of
 from numcoke_jax.runs.run import create_run
 from numcoke_jax.training.losses.objective import create_objective
-from numcoke_jax.training.losses.view_contrastive import view_contrastive_loss
 from tests import examples, tiny_runs
 from tests.oracles import atth, conve, hake, kbln, mtkgnn, murp, nrn, rgcn, simgcl, tucker
 
+READS_FACTS = [name for name, model in MODELS.items() if model.reads_facts]
 ORACLES: dict[str, Any] = {
     "conve": conve,
     "tucker": tucker,

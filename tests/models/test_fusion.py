@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from numcoke_jax.models.fusion import KINDS, KnowledgeFusion
+from numcoke_jax.config.schema import choices
+from numcoke_jax.models.fusion import KnowledgeFusion
 from tests import examples
 from tests.oracles.fusion import fuse
 
@@ -19,7 +20,7 @@ def module_and_parameters(kind: str) -> tuple[KnowledgeFusion, dict]:
     return module, examples.parameters_of(module, ENTITIES, ATTRIBUTES)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", choices("fusion.kind"))
 def test_equals_the_equation(kind: str) -> None:
     module, parameters = module_and_parameters(kind)
     found = examples.apply(module, parameters, ENTITIES, ATTRIBUTES)
@@ -29,7 +30,7 @@ def test_equals_the_equation(kind: str) -> None:
         np.testing.assert_allclose(found[i, j], expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", choices("fusion.kind"))
 def test_parameter_shapes(kind: str) -> None:
     _, parameters = module_and_parameters(kind)
     expected = {"bias": (D,), "entity_gate": {"kernel": (D, D)}, "attribute_gate": {"kernel": (A, D)}}

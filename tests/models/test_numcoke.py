@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from numcoke_jax.config.schema import choices
 from numcoke_jax.models import numcoke
-from numcoke_jax.models.attention import OPERATORS
 from numcoke_jax.models.interface import GraphSizes
 from numcoke_jax.models.numcoke import NumCoKE
 from numcoke_jax.models.ops import pairwise
@@ -35,7 +35,7 @@ SWITCHES: dict[str, dict[str, Any]] = {
         "fusion__kind": "paper",
         "numeric__share_transform": True,
         "experts__hidden": 3,
-        "attention__operators": OPERATORS,
+        "attention__operators": choices("attention.operators"),
         "score__order": "none",
     },
 }

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from numcoke_jax.config.schema import choices
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.numeric_embedding import (
-    ENCODINGS,
     NumericValueEmbedding,
     attribute_vectors,
     periodic_parts,
@@ -28,7 +28,7 @@ SWITCHES = [
     (share, missing, encoding)
     for share in (False, True)
     for missing in ("embedding", "zero")
-    for encoding in ENCODINGS
+    for encoding in choices("numeric.encoding")
 ]
 
 
@@ -132,7 +132,7 @@ def test_the_quantile_encoding_needs_positions() -> None:
         module_of(False, "zero", "quantile").init(jax.random.key(0), literals)
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("encoding", choices("numeric.encoding"))
 @pytest.mark.parametrize("missing", ["embedding", "zero"])
 def test_the_stored_value_of_a_missing_cell_has_no_effect(missing: str, encoding: str) -> None:
     literals = examples.literals()
@@ -147,7 +147,7 @@ def test_the_stored_value_of_a_missing_cell_has_no_effect(missing: str, encoding
     np.testing.assert_array_equal(found, vectors(False, missing, literals, encoding))
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("encoding", choices("numeric.encoding"))
 @pytest.mark.parametrize("missing", ["embedding", "zero"])
 def test_gradients_reach_the_values_of_observed_cells_only(missing: str, encoding: str) -> None:
     literals, parameters = examples.literals(), parameters_of(False, missing, encoding)
@@ -162,7 +162,7 @@ def test_gradients_reach_the_values_of_observed_cells_only(missing: str, encodin
     np.testing.assert_array_equal(np.asarray(used) != 0, literals.observed)
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("encoding", choices("numeric.encoding"))
 def test_nothing_that_a_missing_cell_stores_reaches_a_gradient(encoding: str) -> None:
     """NaN in a cell that is not observed: the parameters' gradients stay what they are."""
     literals, parameters = examples.literals(), parameters_of(False, "embedding", encoding)

@@ -9,13 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from numcoke_jax.models.score import ORDERS, EncodedEntities, TranslationOrderScore
+from numcoke_jax.config.schema import choices
+from numcoke_jax.models.score import EncodedEntities, TranslationOrderScore
 from tests import examples
 from tests.oracles.score import score
 
 S, H, N, D, R = 2, 3, 5, 4, 3
 RELATION_IDS = jnp.array([2, 0], jnp.int32)
 HEADS = jnp.array([[0, 4, 4], [1, 0, 3]], jnp.int32)
+ORDERS = choices("score.order")
 SWITCHES = list(itertools.product((1, 2), ORDERS))
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
+from numcoke_jax.config.schema import choices
 from numcoke_jax.data.batches import Batch
-from numcoke_jax.models import attention, fusion, numeric_embedding, score
+from numcoke_jax.models.losses import contrastive
 from numcoke_jax.models.ops import pairwise
 from numcoke_jax.system import random_streams
-from numcoke_jax.training.losses import contrastive
 from numcoke_jax.training.losses.objective import create_objective
 from tests import examples
 from tests.oracles import binary_cross_entropy, numcoke
@@ -122,19 +122,19 @@ def test_the_switches_cover_every_choice() -> None:
 
     assert chosen("numeric", "share_transform") == chosen("experts", "noise") == {False, True}
     assert chosen("numeric", "missing") == {"embedding", "zero"}
-    assert chosen("numeric", "encoding") == set(numeric_embedding.ENCODINGS)
+    assert chosen("numeric", "encoding") == set(choices("numeric.encoding"))
     assert {min(chosen("experts", "count")), min(chosen("experts", "hidden"))} == {1, 0}
-    assert set().union(*chosen("attention", "operators")) == set(attention.OPERATORS)
+    assert set().union(*chosen("attention", "operators")) == set(choices("attention.operators"))
     assert {0.0, 0.5, 1.0} == chosen("attention", "relation_weight")
     assert chosen("attention", "use_query") == {False, True}
-    assert chosen("fusion", "kind") == set(fusion.KINDS)
-    assert chosen("score", "order") == set(score.ORDERS)
+    assert chosen("fusion", "kind") == set(choices("fusion.kind"))
+    assert chosen("score", "order") == set(choices("score.order"))
     assert chosen("score", "norm") == {1, 2}
     assert chosen("score", "numeric_order") == {False, True}
-    assert chosen("okcl", "sampling") == set(contrastive.SAMPLINGS)
-    assert chosen("okcl", "negatives") == set(contrastive.NEGATIVES)
-    assert chosen("okcl", "reduce") == set(contrastive.REDUCTIONS)
-    assert chosen("okcl", "similarity") == set(contrastive.SIMILARITIES)
+    assert chosen("okcl", "sampling") == set(choices("okcl.sampling"))
+    assert chosen("okcl", "negatives") == set(choices("okcl.negatives"))
+    assert chosen("okcl", "reduce") == set(choices("okcl.reduce"))
+    assert chosen("okcl", "similarity") == set(choices("okcl.similarity"))
     assert chosen("okcl", "in_batch") == {False, True}
 
 

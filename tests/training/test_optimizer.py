@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from numcoke_jax.config.schema import train_config
+from numcoke_jax.config.schema import default_config
 from numcoke_jax.training.step import create_optimizer, learning_rate_schedule
 
 
 def train_config_with(**changes: Any) -> Any:
-    train = train_config()
+    train = default_config().train
     train.update(changes)
     return train
 

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from numcoke_jax.config.schema import choices
 from numcoke_jax.data.files import headers
 from numcoke_jax.data.files.archive import GraphFiles
 from numcoke_jax.data.files.encode import encode_graph
@@ -36,7 +37,7 @@ from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph
 from numcoke_jax.system.errors import UserError, list_some, plural, shown_name
 
 LITERALS = "literals/numerical_literals.txt"
-BAD_VALUES = ("error", "missing")
+BAD_VALUES = choices("data.bad_values")
 UNREADABLE_STARTS = (
     "\ufeff",
     "PK\x03\x04",

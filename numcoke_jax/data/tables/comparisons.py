@@ -13,13 +13,13 @@ from types import UnionType
 
 import numpy as np
 
+from numcoke_jax.config.schema import choices
 from numcoke_jax.data.graph import SPLITS
 from numcoke_jax.data.tables.known import RELATION_SUFFIX, EntityTable
 from numcoke_jax.system.errors import UserError, suggestion
 
-PROTOCOLS = ("complete", "nearest")
-DIRECTIONS = (">", "<")
-GROUPS = ("relation", "common")
+PROTOCOLS, DIRECTIONS = choices("data.protocol"), choices("data.direction")
+GROUPS = choices("data.groups")
 MAX_TRIPLES = 20_000_000  # about 1 GB of names on the way to a graph: more is a mistake or another tool's job
 # One random stream per use: changing one setting leaves the draws of the others as they are.
 SAMPLE_STREAM, GROUP_STREAM, SPLIT_STREAM, MASK_STREAM = range(4)

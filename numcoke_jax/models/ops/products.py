@@ -18,7 +18,9 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, BFloat16, Float, Float32
 
-OPERANDS = ("float32", "bfloat16")
+from numcoke_jax.config.schema import choices
+
+OPERANDS = choices("model.products")
 
 
 def einsum(operands: str, subscripts: str, left: Float[Array, "..."], right: Float[Array, "..."]) -> Array:

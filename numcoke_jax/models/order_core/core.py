@@ -14,7 +14,7 @@ from numcoke_jax.models.order_core.reach import BINS
 from numcoke_jax.models.order_core.score import OrderPositions
 from numcoke_jax.models.order_core.value_scores import value_scores
 
-PER_ENTITY = ("entity_position", "entity_width", "entity_membership")  # named in `interface.py` too
+PER_ENTITY = ("entity_position", "entity_width", "entity_membership")
 
 
 class OrderCore(nn.Module):

@@ -24,7 +24,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.models.interface import GraphSizes, ModelSpec
 from numcoke_jax.models.references.compared import Reference, compared_fields, seen_entities, unknown_last
 from numcoke_jax.system.errors import UserError
 
@@ -202,3 +202,6 @@ def fill_trees(arrays: dict[str, np.ndarray], model: Any) -> None:
 def from_config(config: ConfigDict, sizes: GraphSizes) -> BoostedPairs:
     """The model of `references.trees`; no other key has an effect."""
     return BoostedPairs(sizes, trees=config.references.trees)
+
+
+MODEL = ModelSpec(from_config, per_entity=("entity_seen",), fitted=True)

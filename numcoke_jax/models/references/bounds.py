@@ -18,7 +18,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.models.interface import GraphSizes, ModelSpec
 from numcoke_jax.models.references.compared import (
     EXPLAINED,
     Reference,
@@ -81,3 +81,6 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> Bounds:
     """The model; no key has an effect."""
     del config
     return Bounds(sizes)
+
+
+MODEL = ModelSpec(from_config, per_entity=("entity_seen", "entity_bounds"), fitted=True)

@@ -27,7 +27,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.models.interface import GraphSizes, ModelSpec
 from numcoke_jax.models.references.compared import (
     Reference,
     compared_fields,
@@ -200,3 +200,6 @@ def _likeliest(problem: Comparisons, valued: np.ndarray, valid: np.ndarray) -> n
 def from_config(config: ConfigDict, sizes: GraphSizes) -> BradleyTerry:
     """The model of `references.covariates`; no other key has an effect."""
     return BradleyTerry(sizes, covariates=config.references.covariates)
+
+
+MODEL = ModelSpec(from_config, per_entity=("entity_seen", "entity_strength"), fitted=True)

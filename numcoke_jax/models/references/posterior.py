@@ -30,7 +30,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.models.interface import GraphSizes, ModelSpec
 from numcoke_jax.models.references.compared import (
     EXPLAINED,
     Reference,
@@ -224,3 +224,6 @@ def _longest_chains(neighbours: Neighbours, nodes: int) -> np.ndarray:
 def from_config(config: ConfigDict, sizes: GraphSizes) -> Posterior:
     """The model of `references.draws`; no other key has an effect."""
     return Posterior(sizes, draws=config.references.draws)
+
+
+MODEL = ModelSpec(from_config, per_entity=("entity_seen", "entity_draws"), fitted=True)

@@ -13,7 +13,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.models.interface import GraphSizes, ModelSpec
 from numcoke_jax.models.references.compared import (
     Places,
     Reference,
@@ -45,3 +45,6 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> RawValues:
     """The model; no key has an effect."""
     del config
     return RawValues(sizes)
+
+
+MODEL = ModelSpec(from_config, per_entity=("entity_seen",), fitted=True)

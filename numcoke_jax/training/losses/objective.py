@@ -1,7 +1,6 @@
 """The training loss of a model: L = L_BCE + lambda L_CL (paper, "Loss Function")."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,22 +9,17 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
+from numcoke_jax.models import MODELS
 from numcoke_jax.models.batch_norm import REAL_QUERIES, STATISTICS, STEP
-from numcoke_jax.models.interface import KnowledgeModel
+from numcoke_jax.models.interface import KnowledgeModel, SecondLoss, SumAndCount
 from numcoke_jax.system import random_streams
 from numcoke_jax.training.losses.binary_cross_entropy import (
     binary_cross_entropy,
     label_weights,
     smoothed_targets,
 )
-from numcoke_jax.training.losses.contrastive import ContrastiveSettings, ordinal_contrastive_loss
-from numcoke_jax.training.losses.rakge_contrastive import rakge_contrastive_loss
-from numcoke_jax.training.losses.view_contrastive import view_contrastive_loss
 
 STREAMS_OF_MODELS = ("gating_noise", "dropout", "entity_dropout", "view_noise")
-SumAndCount = tuple[Float[Array, ""], Float[Array, ""]]
-# (encoded, logits, batch, *, key) -> sum and count over the pairs that have a contrastive loss
-ContrastiveTerm = Callable[..., SumAndCount]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,13 +30,13 @@ class Objective:
       label_smoothing: in [0, 1], of the binary cross-entropy's targets.
       unknown_weight: in [0, 1], of tails that are neither known to be true nor known to be false, in the
         binary cross-entropy.
-      contrastive: the contrastive term, or None.
+      contrastive: the model's second loss, or None.
       contrastive_weight: lambda.
     """
 
     label_smoothing: float = 0.0
     unknown_weight: float = 1.0
-    contrastive: ContrastiveTerm | None = None
+    contrastive: SecondLoss | None = None
     contrastive_weight: float = 0.0
 
     def losses(
@@ -83,68 +77,14 @@ class Objective:
 
 def create_objective(config: ConfigDict) -> Objective:
     """The objective that `config` describes for `config.model.name`."""
-    create_term = CONTRASTIVE_TERMS.get(config.model.name)
-    weight = config.okcl.weight if create_term else 0.0
+    second_loss = MODELS[config.model.name].second_loss
+    weight = config.okcl.weight if second_loss else 0.0
     return Objective(
         label_smoothing=config.train.label_smoothing,
         unknown_weight=config.train.unknown_weight,
-        contrastive=create_term(config) if create_term and weight else None,
+        contrastive=second_loss(config) if second_loss and weight else None,
         contrastive_weight=weight,
     )
-
-
-def _ordinal_term(config: ConfigDict) -> ContrastiveTerm:
-    switches = {name: value for name, value in config.okcl.items() if name != "weight"}
-    settings = ContrastiveSettings(norm=config.score.norm, **switches)
-
-    def term(encoded: Any, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
-        del logits  # the term works on the encodings alone
-        return ordinal_contrastive_loss(
-            encoded.entities, encoded.relations, batch, settings=settings, key=key
-        )
-
-    return term
-
-
-def _rakge_term(config: ConfigDict) -> ContrastiveTerm:
-    norm = config.score.norm
-
-    def term(encoded: Any, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
-        vectors = (encoded.dropped.heads, encoded.dropped.tails, encoded.relations)
-        return rakge_contrastive_loss(*vectors, logits, batch, norm=norm, key=key)
-
-    return term
-
-
-def _view_term(config: ConfigDict) -> ContrastiveTerm:
-    temperature = config.okcl.temperature
-
-    def term(encoded: Any, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
-        del logits, key  # the noise is drawn in the model
-        return view_contrastive_loss(encoded.noisy, batch, temperature=temperature)
-
-    return term
-
-
-def _value_term(config: ConfigDict) -> ContrastiveTerm:
-    del config  # the weight is the objective's
-
-    def term(encoded: Any, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
-        del batch, key
-        if encoded.squared_error is None:  # a graph without fields
-            return jnp.zeros((), logits.dtype), jnp.zeros((), logits.dtype)
-        return encoded.squared_error, encoded.predictions
-
-    return term
-
-
-# The contrastive term of the models that have one; its weight is `okcl.weight`.
-CONTRASTIVE_TERMS: dict[str, Callable[[ConfigDict], ContrastiveTerm]] = {
-    "numcoke": _ordinal_term,
-    "rakge": _rakge_term,
-    "simgcl": _view_term,
-    "mtkgnn": _value_term,  # not contrastive, but still that model's second loss
-}
 
 
 def _mean(total: Float[Array, ""], count: Float[Array, ""]) -> Float[Array, ""]:

@@ -21,10 +21,6 @@ from numcoke_jax.data.batches import Batch
 from numcoke_jax.models.ops import pairwise
 from numcoke_jax.system import random_streams
 
-SAMPLINGS = ("cosine", "random")
-NEGATIVES = ("given", "unlinked")
-REDUCTIONS = ("mean", "sum")
-SIMILARITIES = ("distance", "cosine", "dot")
 TINY = 1e-12  # squared length under which a vector has no direction
 
 
@@ -35,10 +31,10 @@ class ContrastiveSettings:
     Attributes:
       k: positives and negatives that are kept, the nearest by `sampling`; >= 1.
       temperature: tau, > 0.
-      sampling: one of `SAMPLINGS`, what the k are chosen by.
-      negatives: one of `NEGATIVES`, where they come from.
-      reduce: one of `REDUCTIONS`, how the k become one vector.
-      similarity: one of `SIMILARITIES`, of anchor and sample.
+      sampling: what the k are chosen by.
+      negatives: where they come from.
+      reduce: how the k become one vector.
+      similarity: of anchor and sample.
       num_negative_mixes: negatives mixed with the head, each with its own coefficient; >= 1.
       in_batch: whether the negative mixes of the other pairs are negatives too.
       norm: 1 or 2, the score's, of the similarity "distance".

@@ -17,8 +17,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
 from numcoke_jax.data.batches import Batch
+from numcoke_jax.models.losses.contrastive import ContrastiveSettings, similarity
 from numcoke_jax.system import random_streams
-from numcoke_jax.training.losses.contrastive import ContrastiveSettings, similarity
 
 # Added to a sum of weights, as in the public code: where every negative is already predicted to be false
 # (all p_t far below it), c- shrinks to 0 rather than staying at the negatives.

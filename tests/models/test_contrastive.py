@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from numcoke_jax.data.batches import Batch
-from numcoke_jax.training.losses.contrastive import (
+from numcoke_jax.models.losses.contrastive import (
     ContrastiveSettings,
     cosine,
     ordinal_contrastive_loss,
