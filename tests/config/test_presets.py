@@ -38,7 +38,7 @@ def test_the_extensions_of_the_shipped_preset_are_off_in_every_other(name):
 def test_the_command_line_takes_a_preset_and_overrides_come_after_it():
     shipped = parse_command_line(["--config=configs/credit.py"]).config
     paper = parse_command_line(["--config=configs/credit.py:paper"]).config
-    assert shipped.score.numeric_order and not paper.score.numeric_order
+    assert shipped.score.order_core and not paper.score.order_core
     assert paper.data == shipped.data
     mixed = parse_command_line(["--config=configs/credit.py:paper", "--config.okcl.weight=0.5"]).config
     assert mixed.okcl.weight == 0.5 and not mixed.score.numeric_order

@@ -4,11 +4,13 @@ A relation may compare one field (positions are the field's values, and a missin
 that the fields say partly (a regression on the values, bent or not, and a remainder of every entity's own) or
 nothing of the sort (the remainder alone).  Each of these is fitted, and the evidence chooses:
 
-    sum over facts of log P(fact | all other facts) - effective coefficients x (log F / 2 + log D)
+    log P(all F facts) - effective coefficients x (log F / 2 + log D)      - log 2 M - log F for a field
 
-so that a field counts only if it explains the facts: shuffled values do not.  The second logarithm pays for
-the choice among D features, or 2 M fields and directions: of many, the best agrees with few facts by chance
-(the extended BIC of Chen and Chen 2008).  Relations that compare the same field share its positions.
+where an entity's prior is learned from the others.  A regression on D features pays for the choice among
+them too (the extended BIC of Chen and Chen 2008); a field costs its choice among M in two directions, its
+noise and its share of reversed facts.  So values count only if they explain the facts: shuffled ones do not,
+even if the best of many agree with a few facts by chance.  Relations that compare the same field share its
+positions.
 """
 
 import dataclasses
@@ -25,6 +27,7 @@ from numcoke_jax.models.order_core.value_scores import ValueScores
 
 EXPLAINED = 0.98  # share of comparable facts that agree with a field: above, no other explanation is tried
 ENOUGH_FACTS = 20  # comparable facts for that
+FACTS_A_FEATURE = 3  # with fewer, no regression is tried: an entity's facts would explain themselves
 NOISE_OF_GAP = 0.2  # least noise of a field's scale, in mean gaps between neighbouring quantiles
 LEAST_NOISE = 1e-2  # of a scale without values, whose positions have a prior width of 1
 
@@ -103,11 +106,11 @@ def fit_order(heads: np.ndarray, tails: np.ndarray, scores: ValueScores) -> Rela
     field, sign, agreement, count = best_field(heads, tails, scores.scores)
     if count:
         candidates.append(_by_field(heads, tails, scores, field, sign))
-        if max(agreement, 1.0 - agreement) >= EXPLAINED and count >= ENOUGH_FACTS:
+        if agreement >= EXPLAINED and count >= ENOUGH_FACTS:
             return candidates[0]
     candidates.append(_by_remainder(heads, tails, scores, scores.filled[:, :0]))
-    if scores.scores.shape[1]:
-        straight = scores.filled
+    straight = scores.filled[:, scores.observed.any(axis=0)]
+    if 0 < straight.shape[1] * FACTS_A_FEATURE <= len(heads):
         bent = np.concatenate([straight, (straight**2 - 1.0) / np.sqrt(2.0)], axis=1)
         candidates += [_by_remainder(heads, tails, scores, features) for features in (straight, bent)]
     return max(candidates, key=lambda order: order.evidence)
@@ -134,19 +137,19 @@ def best_field(heads: np.ndarray, tails: np.ndarray, scores: np.ndarray) -> tupl
     """The field that explains the facts best, up or down.
 
     Returns:
-      Its number, 1 or -1, the share of facts with two different values whose head has the higher one, and the
-      number of these facts; (0, 1, 0.5, 0) if there are none.
+      Its number, 1 or -1, the share of the facts with both values observed whose values differ in that
+      direction (equal values explain nothing), and the number of these facts; (0, 1, 0.0, 0) if no field has
+      facts with different values.
     """
-    best, strength = (0, 1, 0.5, 0), 0.0
+    best, strength = (0, 1, 0.0, 0), 0.0
     for field in range(scores.shape[1]):
         gap = scores[heads, field] - scores[tails, field]
-        gap = gap[np.isfinite(gap) & (gap != 0)]
-        if not len(gap):
-            continue
-        agreement = float((gap > 0).mean())
-        surprise = abs(agreement - 0.5) * np.sqrt(len(gap))  # standard deviations from a coin, halved
+        gap = gap[np.isfinite(gap)]
+        up, down = int((gap > 0).sum()), int((gap < 0).sum())
+        surprise = abs(up - down) / np.sqrt(max(up + down, 1))  # standard deviations from a coin
         if surprise > strength:
-            best, strength = (field, 1 if agreement > 0.5 else -1, agreement, len(gap)), surprise
+            best = field, 1 if up > down else -1, max(up, down) / len(gap), len(gap)
+            strength = surprise
     return best
 
 
@@ -161,30 +164,30 @@ def _by_field(
     beliefs = propagate(facts, prior, least_noise=NOISE_OF_GAP / max(int(known.sum()), 1))
     weights = np.zeros(scores.scores.shape[1])
     weights[field] = sign
-    cost = np.log(2 * scores.scores.shape[1])  # a field and its direction
-    return RelationOrder(beliefs, weights, float(beliefs.log_predictive.sum() - cost))
+    cost = np.log(2 * scores.scores.shape[1]) + np.log(max(len(heads), 1))
+    return RelationOrder(beliefs, weights, float(beliefs.log_evidence - cost))
 
 
 def _by_remainder(
     heads: np.ndarray, tails: np.ndarray, scores: ValueScores, features: np.ndarray
 ) -> RelationOrder:
     """Positions are a regression on the features and a remainder of every entity's own."""
-    count, fields = scores.scores.shape
-    prior = ValuePrior(features)
+    count, prior = len(scores.scores), ValuePrior(features)
     facts = Comparisons(heads, tails, np.zeros(count, bool), np.zeros(count))
     beliefs = propagate(facts, prior, least_noise=LEAST_NOISE)
     per_coefficient = 0.5 * np.log(max(len(heads), 1)) + np.log(max(features.shape[1], 1))
     cost = prior.effective_size * per_coefficient
-    return RelationOrder(beliefs, _weights(prior, fields), float(beliefs.log_predictive.sum() - cost))
+    return RelationOrder(beliefs, _weights(prior, scores), float(beliefs.log_evidence - cost))
 
 
-def _weights(prior: ValuePrior, fields: int) -> np.ndarray:
+def _weights(prior: ValuePrior, scores: ValueScores) -> np.ndarray:
     """Each field's share of the variance of the positions, with the sign of its slope."""
-    if not len(prior.coefficients):
-        return np.zeros(fields)
-    squares = (prior.coefficients**2).reshape(-1, fields).sum(axis=0)
-    signs = np.where(prior.coefficients[:fields] < 0, -1.0, 1.0)
-    return signs * squares / (squares.sum() + prior.residual)
+    weights, seen = np.zeros(scores.scores.shape[1]), scores.observed.any(axis=0)
+    if len(prior.coefficients):
+        per_field = prior.coefficients.reshape(-1, int(seen.sum()))  # straight, then bent
+        squares = (per_field**2).sum(axis=0)
+        weights[seen] = np.where(per_field[0] < 0, -1.0, 1.0) * squares / (squares.sum() + prior.residual)
+    return weights
 
 
 def _shared_scale(

@@ -52,6 +52,8 @@ class Beliefs:
       noise: s.
       reversed_share: f.
       log_predictive: float64 [F], of each fact given all others: log P(h above t) under the cavities.
+      log_evidence: of all facts together, by the approximation's normalising constants; an entity's prior is
+        the one that the others' facts leave it.
     """
 
     mean: np.ndarray
@@ -59,6 +61,7 @@ class Beliefs:
     noise: float
     reversed_share: float
     log_predictive: np.ndarray
+    log_evidence: float
 
 
 @dataclasses.dataclass
@@ -122,7 +125,19 @@ def propagate(
             if settled and np.abs(mean - before_round).max(initial=0.0) < 10 * MOVED:
                 break
     log_predictive = _log_probability(gap / np.sqrt(spread + noise**2), share)
-    return Beliefs(mean, np.sqrt(variance), noise, share, log_predictive)
+    free = ~facts.known
+    prior_part = _log_normaliser(1.0 / prior_variance, prior_mean / prior_variance)
+    whole = _log_normaliser(total, natural)
+    evidence = log_predictive.sum() + np.sum((whole - prior_part)[free])
+    for (end, _), cavity in zip(ends, cavities, strict=True):
+        precision = np.divide(1.0, cavity.variance, out=np.ones_like(nothing), where=free[end])
+        evidence += np.sum((_log_normaliser(precision, cavity.mean * precision) - whole[end])[free[end]])
+    return Beliefs(mean, np.sqrt(variance), noise, share, log_predictive, float(evidence))
+
+
+def _log_normaliser(precision: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    """log of the integral of exp(-precision z^2 / 2 + shift z), without its constant."""
+    return shift**2 / (2.0 * precision) - 0.5 * np.log(precision)
 
 
 def _sums(facts: Comparisons, sites: list[_Sites], count: int) -> tuple[np.ndarray, np.ndarray]:

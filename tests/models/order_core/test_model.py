@@ -14,9 +14,9 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.graph import RELATION
 from numcoke_jax.models import create_model
-from numcoke_jax.models.interface import PER_ENTITY, GraphSizes
+from numcoke_jax.models.interface import GraphSizes
 from numcoke_jax.models.numcoke import NumCoKE
-from numcoke_jax.models.order_core.core import OrderCore
+from numcoke_jax.models.order_core.core import PER_ENTITY, OrderCore
 from numcoke_jax.models.order_core.score import order_logits
 from numcoke_jax.runs.run import Run, create_run
 from numcoke_jax.training.placement import AXES, Placement

@@ -12,13 +12,18 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from numcoke_jax.models.order_core.reach import BINS
-from numcoke_jax.models.order_core.score import LINEAR, NEVER, OrderPositions, order_logits, probability_above
+from numcoke_jax.models.order_core.score import (
+    LINEAR,
+    NEVER,
+    OrderPositions,
+    order_logits,
+    pair_probabilities,
+)
 from tests import examples
 from tests.oracles import order_core as oracle
 
 MOST_ADDED = 2e-3  # to a logit, by the order among equally likely pairs
 score_all = examples.compiled(order_logits)
-above_all = examples.compiled(probability_above)
 
 
 def positions(
@@ -109,7 +114,8 @@ def test_one_of_a_pair_stands_above_the_other(seed: int, share: float) -> None:
     pairs = ~np.eye(9, dtype=bool)
     forwards = logits(found)
     np.testing.assert_allclose(forwards[pairs], -forwards.T[pairs], atol=1e-5)
-    above = np.asarray(above_all(found, jnp.arange(9, dtype=jnp.int32)[None]))[0]
+    heads, tails = np.indices((9, 9))
+    above = pair_probabilities(found, heads, tails)
     np.testing.assert_allclose((above + above.T)[pairs], 1.0, atol=1e-6)
 
 
