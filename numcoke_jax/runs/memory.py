@@ -55,7 +55,8 @@ def check_memory(run: Run, console: Console, *, restored: bool = False) -> Need:
         step=sharing * _step_bytes(run),
         ranking=_ranking_bytes(run),
     )
-    console.note(f"a training step needs about {size(need.step)}, ranking {size(need.ranking)}")
+    step = "" if run.nothing_to_train else f"a training step needs about {size(need.step)}, "
+    console.note(f"{step}ranking {'needs about ' if not step else ''}{size(need.ranking)}")
     _refuse(need.step, available, "a training step needs", config, STEP_KEYS)
     _refuse(need.ranking, available, "ranking needs", config, RANKING_KEYS)
     return need

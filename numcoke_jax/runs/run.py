@@ -19,10 +19,12 @@ from numcoke_jax.models import MODELS, GraphSizes
 from numcoke_jax.models.interface import FittedModel, KnowledgeModel
 from numcoke_jax.models.order_core.comparative import comparative_relations
 from numcoke_jax.system import random_streams
-from numcoke_jax.system.errors import UserError
+from numcoke_jax.system.errors import UserError, plural, shown_name
 from numcoke_jax.training.placement import check_sizes
 from numcoke_jax.training.programs import Programs, programs_for
 from numcoke_jax.training.step import LossSums, TrainState
+
+MOST_NAMED = 5  # relations in a notice
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,6 +118,8 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
             "reads all training facts in every step: set train.candidates=0"
         )
     ordered = comparative_relations(graph.train, graph.num_relations) if config.score.order_core else ()
+    if ordered:
+        loaded = dataclasses.replace(loaded, notices=[*loaded.notices, _decided(graph, ordered)])
     left = _undecided(graph, ordered)
     nothing_to_train = MODELS[config.model.name].fitted or not len(left.train)
     batches = _one_step(config, graph) if nothing_to_train else _batches(config, left)
@@ -164,6 +168,16 @@ def _batches(config: ConfigDict, graph: NumericGraph) -> TrainBatches:
         negatives=train.negatives,
         candidates=train.candidates,
     )
+
+
+def _decided(graph: NumericGraph, ordered: tuple[int, ...]) -> str:
+    """A notice: what the order core decides, and what that leaves to train."""
+    names, count = graph.vocabulary.relations, graph.num_relations
+    if len(ordered) == count:
+        return f"the order core decides all {plural(count, 'relation')}: nothing is left to train"
+    first = ", ".join(map(shown_name, [names[relation] for relation in ordered[:MOST_NAMED]]))
+    more = f" and {len(ordered) - MOST_NAMED} more" if len(ordered) > MOST_NAMED else ""
+    return f"the order core decides {len(ordered)} of {count} relations: {first}{more}"
 
 
 def _undecided(graph: NumericGraph, ordered: tuple[int, ...]) -> NumericGraph:
