@@ -26,6 +26,7 @@ from numcoke_jax.runs.run import literals_for
 MOST_COMPARED = 3  # fields of the numeric order term that are shown
 MOST_MOVED = 10  # tails whose rank a what-if changes most
 LEAST_WEIGHT = 0.01
+ORDER, CLASSES = "order core", "value classes"  # what may decide a relation instead of the encoder
 
 
 def explain(
@@ -63,9 +64,9 @@ def explain(
         **_verdict(predictor, graph, scores, head, relation, tail),
         "terms": _terms(run.config, encoded, head, tail),
     }
-    if not (isinstance(encoded, EncodedEntities) and _decided(encoded)):
+    if not _inferred(encoded):
         found |= _looked_at(trained, head, relation, tail)
-    if isinstance(encoded, EncodedEntities) and _decided(encoded):
+    if _inferred(encoded) == ORDER:
         found |= _decided_order(encoded, head, tail)
     elif isinstance(encoded, EncodedEntities) and encoded.positions is not None:
         found |= _margin(encoded, head, tail)
@@ -119,9 +120,11 @@ def _terms(config: ConfigDict, encoded: Any, head: int, tail: int) -> dict[str, 
     """The parts of the score; {} for a model with another encoding."""
     if not isinstance(encoded, EncodedEntities):
         return {}
-    if encoded.order is not None and _decided(encoded):
-        logits = core_score.order_logits(encoded.order, jnp.array([[head]], jnp.int32))
-        return {"order core": float(logits[0, 0, tail])}
+    asked = jnp.array([[head]], jnp.int32)
+    if _inferred(encoded) == ORDER and encoded.order is not None:
+        return {ORDER: float(core_score.order_logits(encoded.order, asked)[0, 0, tail])}
+    if _inferred(encoded) == CLASSES and encoded.classes is not None:
+        return {CLASSES: float(core_score.class_logits(encoded.classes, asked)[0, 0, tail])}
     rows = np.asarray(encoded.entities[0], np.float64)
     difference = rows[head] + np.asarray(encoded.relations[0], np.float64) - rows[tail]
     distance = np.abs(difference).sum() if config.score.norm == 1 else np.sqrt((difference**2).sum())
@@ -174,9 +177,13 @@ def _values_of(
     return rows
 
 
-def _decided(encoded: EncodedEntities) -> bool:
-    """Whether the order core decides the relation that was encoded."""
-    return encoded.order is not None and (encoded.decided is None or bool(encoded.decided[0]))
+def _inferred(encoded: Any) -> str:
+    """The part that decides the relation that was encoded, or "" for the encoder or another model."""
+    if not isinstance(encoded, EncodedEntities):
+        return ""
+    if encoded.order is not None and bool(encoded.decided[0]):
+        return ORDER
+    return CLASSES if encoded.classes is not None and bool(encoded.classified[0]) else ""
 
 
 def _decided_order(encoded: EncodedEntities, head: int, tail: int) -> dict[str, Any]:
@@ -190,7 +197,7 @@ def _decided_order(encoded: EncodedEntities, head: int, tail: int) -> dict[str, 
     found["margin"] = found["head_position"] - found["tail_position"]
     found["noise"], found["reversed_share"] = float(order.noise[0]), float(order.reversed_share[0])
     found["above"] = float(core_score.pair_probabilities(order, np.array([head]), np.array([tail]))[0])
-    return {"decided_by": "order core", "order": found}
+    return {"decided_by": ORDER, "order": found}
 
 
 def _margin(encoded: EncodedEntities, head: int, tail: int) -> dict[str, Any]:

@@ -19,12 +19,21 @@ SecondLoss = Callable[..., SumAndCount]
 
 @dataclasses.dataclass(frozen=True)
 class GraphSizes:
-    """N, R and M of a graph, and the ids of the C relations that an order core decides, if there is one."""
+    """N, R and M of a graph, and the relations (ids) that parts of a model decide, which sets their shapes.
+
+    `ordered` relations compare, `classes` are read off the head's value (`models/order_core`).
+    """
 
     entities: int
     relations: int
     fields: int
     ordered: tuple[int, ...] = ()
+    classes: tuple[int, ...] = ()
+
+    @property
+    def decided(self) -> tuple[int, ...]:
+        """Both kinds."""
+        return (*self.ordered, *self.classes)
 
     @classmethod
     def of(cls, graph: NumericGraph) -> "GraphSizes":

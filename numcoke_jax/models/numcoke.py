@@ -61,7 +61,9 @@ class NumCoKE(nn.Module):
       numeric, experts, attention, fusion, score_term: the parts; see their files.
       numeric_order: the extension that compares values directly, or None.
       order_core: the extension that decides all relations that compare (`sizes.ordered`), or None if there is
-        none; if it decides all relations, there is no encoder.
+        none.
+      value_classes: its part for relations that are read off the head's value (`sizes.classes`), or None.  If
+        the two decide all relations, there is no encoder.
       entity_dropout: share of entities whose embedding is replaced, for a training step, by one learned
         "unknown" vector, so that the rest of the model has to work from the attributes (an extension).
       unseen: number of entities, the last ones, that were not part of training: the unknown vector, if one
@@ -77,6 +79,7 @@ class NumCoKE(nn.Module):
     score_term: TranslationOrderScore
     numeric_order: NumericOrder | None = None
     order_core: core.OrderCore | None = None
+    value_classes: core.ValueClasses | None = None
     entity_dropout: float = 0.0
     unseen: int = 0
 
@@ -98,13 +101,9 @@ class NumCoKE(nn.Module):
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> EncodedEntities:
         """e_att of every entity under each relation, and what else scoring needs."""
-        order = decides = None
-        if self.order_core is not None:
-            order, decides = self.order_core(relations), self.order_core.decides(relations)
-            if train:
-                self.order_core.keep()
+        inferred = self._inferred(relations, train=train)
         if not self.encodes:
-            return EncodedEntities(None, None, None, order=order)
+            return EncodedEntities(None, None, None, **inferred)
         features, slots = self._features(train=train), len(relations)
         noise = self.experts.draw_noise(slots, len(features), train=train)
         # A graph without literals has no attributes to attend to or to fuse.
@@ -125,9 +124,19 @@ class NumCoKE(nn.Module):
                 if self.numeric_order is None
                 else self.numeric_order(self.entity_embedding, literals, relations)
             ),
-            order=order,
-            decided=decides,
+            **inferred,
         )
+
+    def _inferred(self, relations: Int[Array, " S"], *, train: bool) -> dict[str, Any]:
+        """What the parts that are not trained say about the entities under each relation."""
+        found: dict[str, Any] = {}
+        parts = (("order", "decided", self.order_core), ("classes", "classified", self.value_classes))
+        for name, mask, part in parts:
+            if part is not None:
+                found |= {name: part(relations), mask: part.decides(relations)}
+                if train:
+                    part.keep()
+        return found
 
     def _encode_rows(
         self, rows: "EntityRows", basis: Float[Array, "M Q a"] | None, relations: Int[Array, " S"]
@@ -167,30 +176,39 @@ class NumCoKE(nn.Module):
         self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
         """Logits [S, H, N]; rank these, never their sigmoid."""
-        if encoded.order is not None and not self.encodes:
-            return core_score.order_logits(encoded.order, heads)
-        logits = self.score_term(encoded, heads, train=train)
-        if encoded.positions is not None:
-            logits = logits + order_logits(encoded.positions, heads)
-        if encoded.order is None or train:  # no query of training is about a relation that the core decides
-            return logits
-        decided = encoded.decided[:, None, None]
-        return jnp.where(decided, core_score.order_logits(encoded.order, heads), logits)
+        logits = jnp.zeros((*heads.shape, self.sizes.entities))
+        if self.encodes:
+            logits = self.score_term(encoded, heads, train=train)
+            if encoded.positions is not None:
+                logits = logits + order_logits(encoded.positions, heads)
+            if train:  # no query of training is about a relation that another part decides
+                return logits
+        if encoded.order is not None:
+            logits = jnp.where(
+                encoded.decided[:, None, None], core_score.order_logits(encoded.order, heads), logits
+            )
+        if encoded.classes is not None:
+            logits = jnp.where(
+                encoded.classified[:, None, None], core_score.class_logits(encoded.classes, heads), logits
+            )
+        return logits
 
     @property
     def encodes(self) -> bool:
-        """Whether there is a relation that the order core does not decide."""
-        return len(self.sizes.ordered) < self.sizes.relations
+        """Whether there is a relation that is left to the encoder."""
+        return len(self.sizes.ordered) + len(self.sizes.classes) < self.sizes.relations
 
     def fit(self, graph: NumericGraph, positions: np.ndarray, *, seed: int) -> dict[str, Any]:
-        """The parameters of the order core, if there is one (see `FittedModel`)."""
+        """The parameters of order core and value classes, if there are any (see `FittedModel`)."""
         del seed  # nothing is drawn
-        if self.order_core is None:
-            return {}
-        arrays = core.fit(graph, positions, self.sizes.ordered)
-        if self.unseen:  # whoever asks about them takes them for members
-            arrays["entity_membership"][-self.unseen :] = 1.0
-        return {"order_core": arrays}
+        found = {}
+        if self.order_core is not None:
+            found["order_core"] = core.fit(graph, positions, self.sizes.ordered)
+            if self.unseen:  # whoever asks about them takes them for members
+                found["order_core"]["entity_membership"][-self.unseen :] = 1.0
+        if self.value_classes is not None:
+            found["value_classes"] = core.fit_classes(graph, positions, self.sizes.classes)
+        return found
 
     def _features(self, *, train: bool) -> Float[Array, "N d"]:
         """e~, with the entities of this step's dropout replaced by the unknown one."""
@@ -236,6 +254,7 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> NumCoKE:
         ),
         numeric_order=NumericOrder(num_relations=sizes.relations) if compare_values else None,
         order_core=core.OrderCore(sizes) if sizes.ordered else None,
+        value_classes=core.ValueClasses(sizes) if sizes.classes else None,
         entity_dropout=config.train.entity_dropout,
     )
 

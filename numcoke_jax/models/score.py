@@ -17,7 +17,12 @@ from jaxtyping import Array, Float, Int
 
 from numcoke_jax.models.numeric_order import RelationPositions
 from numcoke_jax.models.ops import pairwise, products
-from numcoke_jax.models.order_core.score import OrderPositions, pair_probabilities
+from numcoke_jax.models.order_core.score import (
+    ClassPositions,
+    OrderPositions,
+    class_probabilities,
+    pair_probabilities,
+)
 
 
 @struct.dataclass
@@ -29,16 +34,20 @@ class EncodedEntities:
     projected: Any  # float32 [S, N, d], W_r e_att; None without an order term
     positions: RelationPositions | None = None  # None without a numeric order term
     order: OrderPositions | None = None  # None without an order core; with it alone, the others are None
-    decided: Any = None  # bool [S], relations that the order core decides; None with it alone: all
+    decided: Any = None  # bool [S], relations that the order core decides
+    classes: ClassPositions | None = None  # None without relations that are read off a value
+    classified: Any = None  # bool [S], these relations
 
     def probabilities(self, heads: np.ndarray, tails: np.ndarray) -> np.ndarray | None:
-        """P(head above tail) of pairs under the first slot's relation, float64 [n].
+        """P(head above tail), or P(tail), of pairs under the first slot's relation, float64 [n].
 
-        None if no order core decides the relation: then a score must be calibrated.
+        None if the encoder scores the relation: then a score must be calibrated.
         """
-        if self.order is None or not (self.decided is None or bool(self.decided[0])):
-            return None
-        return pair_probabilities(self.order, heads, tails)
+        if self.order is not None and bool(self.decided[0]):
+            return pair_probabilities(self.order, heads, tails)
+        if self.classes is not None and bool(self.classified[0]):
+            return class_probabilities(self.classes, heads, tails)
+        return None
 
 
 def rows_of_heads(table: Float[Array, "S N d"], heads: Int[Array, "S H"]) -> Float[Array, "S H d"]:

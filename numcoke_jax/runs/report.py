@@ -123,7 +123,7 @@ def calibration_of(run: Run, params: Any) -> dict[str, Any] | None:
         run.graph,
         functools.partial(run.evaluate.scored_heads, params),
         kind=run.config.eval.calibration,
-        log_odds=run.sizes.ordered,
+        log_odds=run.sizes.decided,
         selection=run.config.eval.selection,
         seed=run.config.seed,
     )

@@ -17,9 +17,11 @@ from numcoke_jax.data.variants import HeldOut, controlled_values, hide_fields, h
 from numcoke_jax.evaluation.evaluator import Evaluator
 from numcoke_jax.models import MODELS, GraphSizes
 from numcoke_jax.models.interface import FittedModel, KnowledgeModel
+from numcoke_jax.models.order_core.classes import class_relations
 from numcoke_jax.models.order_core.comparative import comparative_relations
+from numcoke_jax.models.order_core.value_scores import value_scores
 from numcoke_jax.system import random_streams
-from numcoke_jax.system.errors import UserError, plural, shown_name
+from numcoke_jax.system.errors import UserError, shown_name
 from numcoke_jax.training.placement import check_sizes
 from numcoke_jax.training.programs import Programs, programs_for
 from numcoke_jax.training.step import LossSums, TrainState
@@ -117,10 +119,10 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
             f"train.candidates={train.candidates} has no meaning with model.name={config.model.name}, which "
             "reads all training facts in every step: set train.candidates=0"
         )
-    ordered = comparative_relations(graph.train, graph.num_relations) if config.score.order_core else ()
-    if ordered:
-        loaded = dataclasses.replace(loaded, notices=[*loaded.notices, _decided(graph, ordered)])
-    left = _undecided(graph, ordered)
+    sizes = _sizes(config, graph, scale)
+    if sizes.decided:
+        loaded = dataclasses.replace(loaded, notices=[*loaded.notices, _decided(graph, sizes.decided)])
+    left = _undecided(graph, sizes.decided)
     nothing_to_train = MODELS[config.model.name].fitted or not len(left.train)
     batches = _one_step(config, graph) if nothing_to_train else _batches(config, left)
     if not nothing_to_train and not train.unknown_weight and not len(batches.negatives.tails):
@@ -136,7 +138,6 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
     total_steps = epochs * batches.steps_per_epoch
     if idle := _without_effect(config, graph, batches, total_steps):
         loaded = dataclasses.replace(loaded, notices=[*loaded.notices, *idle])
-    sizes = dataclasses.replace(GraphSizes.of(graph), ordered=ordered)
     programs = programs_for(config, sizes, total_steps, entities_per_step=batches.entities_per_step)
     check_sizes(programs.placement, heads=batches.heads_per_relation)
     literals = programs.placement.literals(literals_for(config, scale, graph))
@@ -170,22 +171,35 @@ def _batches(config: ConfigDict, graph: NumericGraph) -> TrainBatches:
     )
 
 
-def _decided(graph: NumericGraph, ordered: tuple[int, ...]) -> str:
+def _sizes(config: ConfigDict, graph: NumericGraph, scale: LiteralScale) -> GraphSizes:
+    """The sizes of the graph, and the relations that its model infers instead of training them."""
+    sizes = GraphSizes.of(graph)
+    if not config.score.order_core:
+        return sizes
+    scores = value_scores(scale.positions.apply(graph.values, graph.observed), graph.observed)
+    return dataclasses.replace(
+        sizes,
+        ordered=comparative_relations(graph.train, graph.num_relations),
+        classes=tuple(class_relations(graph.train, graph.num_relations, scores)),
+    )
+
+
+def _decided(graph: NumericGraph, decided: tuple[int, ...]) -> str:
     """A notice: what the order core decides, and what that leaves to train."""
     names, count = graph.vocabulary.relations, graph.num_relations
-    if len(ordered) == count:
-        return f"the order core decides all {plural(count, 'relation')}: nothing is left to train"
-    first = ", ".join(map(shown_name, [names[relation] for relation in ordered[:MOST_NAMED]]))
-    more = f" and {len(ordered) - MOST_NAMED} more" if len(ordered) > MOST_NAMED else ""
-    return f"the order core decides {len(ordered)} of {count} relations: {first}{more}"
+    if len(decided) == count:
+        return "the order core decides every relation: nothing is left to train"
+    first = ", ".join(map(shown_name, [names[relation] for relation in decided[:MOST_NAMED]]))
+    more = f" and {len(decided) - MOST_NAMED} more" if len(decided) > MOST_NAMED else ""
+    return f"the order core decides {len(decided)} of {count} relations: {first}{more}"
 
 
-def _undecided(graph: NumericGraph, ordered: tuple[int, ...]) -> NumericGraph:
-    """The graph without the training facts, negatives included, of relations that the order core decides."""
-    if not ordered:
+def _undecided(graph: NumericGraph, decided: tuple[int, ...]) -> NumericGraph:
+    """The graph without the training facts, negatives included, of relations that are not trained."""
+    if not decided:
         return graph
     train, negatives = (
-        facts[~np.isin(facts[:, RELATION], ordered)] for facts in (graph.train, graph.negatives)
+        facts[~np.isin(facts[:, RELATION], decided)] for facts in (graph.train, graph.negatives)
     )
     return dataclasses.replace(graph, train=train, negatives=negatives)
 

@@ -67,7 +67,9 @@ def test_only_what_follows_a_python_file_is_a_preset(path, parts):
 def test_an_unknown_preset_names_the_closest():
     with pytest.raises(UserError, match=r"there is no preset 'papr'; did you mean paper\?"):
         parse_command_line(["--config=configs/credit.py:papr"])
-    with pytest.raises(UserError, match=r"no preset 'zzz'; there are paper, printed, numeric, transe, literale"):
+    with pytest.raises(
+        UserError, match=r"no preset 'zzz'; there are paper, printed, numeric, transe, literale"
+    ):
         parse_command_line(["--config=configs/credit.py:zzz"])
 
 

@@ -1,4 +1,4 @@
-"""The order core as a part of a model: its arrays among the parameters, and the positions for scoring."""
+"""The order core as parts of a model: their arrays among the parameters, and what scoring needs of them."""
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -9,52 +9,55 @@ from jaxtyping import Array, Bool, Float, Int
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.models.batch_norm import STATISTICS
 from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.models.order_core.classes import class_relations
 from numcoke_jax.models.order_core.fit import fit_orders
 from numcoke_jax.models.order_core.reach import BINS
-from numcoke_jax.models.order_core.score import OrderPositions
+from numcoke_jax.models.order_core.score import ClassPositions, OrderPositions
 from numcoke_jax.models.order_core.value_scores import value_scores
 
-PER_ENTITY = ("entity_position", "entity_width", "entity_membership")
+ORDER_ROWS = ("entity_position", "entity_width", "entity_membership")
+CLASS_ROWS = ("entity_position", "entity_width", "entity_lower", "entity_upper")
+PER_ENTITY = tuple(dict.fromkeys((*ORDER_ROWS, *CLASS_ROWS)))
 
 
-class OrderCore(nn.Module):
-    """Positions of N entities under the relations that compare.
+class FittedColumns(nn.Module):
+    """Arrays with a column for each of some relations.
 
-    Its parameters are inferred (`fit`), never trained: no gradient reaches them, and a step writes them back
-    as they were, so that weight decay does not either.
+    They are parameters that are inferred (`fit`), never trained: no gradient reaches them, and a step writes
+    them back as they were, so that weight decay does not either.
 
     Attributes:
-      sizes: N, R and M; `sizes.ordered` are the C relations that compare.
+      sizes: N, R and M.
     """
 
     sizes: GraphSizes
 
+    @property
+    def relations(self) -> tuple[int, ...]:
+        """The ids of the relations."""
+        raise NotImplementedError
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The arrays by name."""
+        raise NotImplementedError
+
     def setup(self) -> None:
-        entities, columns = self.sizes.entities, len(self.sizes.ordered)
-        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(PER_ENTITY, (entities, columns))
-        shapes |= {"noise": (columns,), "reversed_share": (columns,)}
-        shapes["reach"] = (columns, BINS)
-        shapes["field_weight"] = (self.sizes.relations, self.sizes.fields)
         self.arrays = {
-            name: self.param(name, nn.initializers.ones_init(), shape) for name, shape in shapes.items()
+            name: self.param(name, nn.initializers.ones_init(), shape) for name, shape in self.shapes.items()
         }
 
     def decides(self, relations: Int[Array, " S"]) -> Bool[Array, " S"]:
-        """Whether a relation compares."""
+        """Whether a relation has a column."""
         return jnp.asarray(self._columns() >= 0)[relations]
 
-    def __call__(self, relations: Int[Array, " S"]) -> OrderPositions:
-        """Positions under S relations; those of a relation that does not compare mean nothing."""
-        arrays = {name: lax.stop_gradient(array) for name, array in self.arrays.items()}
+    def of(self, relations: Int[Array, " S"], *names: str) -> tuple[Float[Array, "..."], ...]:
+        """Arrays of entities as [S, N], others as [S, ...]; those of other relations mean nothing."""
         columns = jnp.asarray(np.maximum(self._columns(), 0))[relations]
-        position, width, membership = (arrays[name].T[columns] for name in PER_ENTITY)
-        return OrderPositions(
-            mean=position,
-            width=width,
-            membership=membership,
-            noise=arrays["noise"][columns],
-            reversed_share=arrays["reversed_share"][columns],
-            reach=arrays["reach"][columns],
+        arrays = [lax.stop_gradient(self.arrays[name]) for name in names]
+        return tuple(
+            (array.T if name in PER_ENTITY else array)[columns]
+            for name, array in zip(names, arrays, strict=True)
         )
 
     def keep(self) -> None:
@@ -64,10 +67,51 @@ class OrderCore(nn.Module):
             self.sow(STATISTICS, name, value, init_fn=lambda: None, reduce_fn=lambda _, last: last)
 
     def _columns(self) -> np.ndarray:
-        """int32 [R], the column of each relation; -1 if it does not compare."""
+        """int32 [R], the column of each relation; -1 if it has none."""
         columns = np.full(self.sizes.relations, -1, np.int32)
-        columns[list(self.sizes.ordered)] = np.arange(len(self.sizes.ordered))
+        columns[list(self.relations)] = np.arange(len(self.relations))
         return columns
+
+
+class OrderCore(FittedColumns):
+    """Positions of N entities under the C relations that compare, `sizes.ordered`."""
+
+    @property
+    def relations(self) -> tuple[int, ...]:
+        """See `FittedColumns`."""
+        return self.sizes.ordered
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """See `FittedColumns`."""
+        columns = len(self.relations)
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(ORDER_ROWS, (self.sizes.entities, columns))
+        shapes |= {"noise": (columns,), "reversed_share": (columns,), "reach": (columns, BINS)}
+        return shapes | {"field_weight": (self.sizes.relations, self.sizes.fields)}
+
+    def __call__(self, relations: Int[Array, " S"]) -> OrderPositions:
+        """Positions under S relations; those of a relation that does not compare mean nothing."""
+        return OrderPositions(*self.of(relations, *ORDER_ROWS, "noise", "reversed_share", "reach"))
+
+
+class ValueClasses(FittedColumns):
+    """Positions and intervals of N entities under relations that are read off a value, `sizes.classes`."""
+
+    @property
+    def relations(self) -> tuple[int, ...]:
+        """See `FittedColumns`."""
+        return self.sizes.classes
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """See `FittedColumns`."""
+        columns = len(self.relations)
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(CLASS_ROWS, (self.sizes.entities, columns))
+        return shapes | {"noise": (columns,)}
+
+    def __call__(self, relations: Int[Array, " S"]) -> ClassPositions:
+        """Positions and intervals under S relations; those of other relations mean nothing."""
+        return ClassPositions(*self.of(relations, *CLASS_ROWS, "noise"))
 
 
 def fit(
@@ -93,3 +137,25 @@ def fit(
         "reach": orders.reach,
         "field_weight": weights,
     }
+
+
+def fit_classes(
+    graph: NumericGraph, quantiles: Float[np.ndarray, "N M"], classes: tuple[int, ...]
+) -> dict[str, np.ndarray]:
+    """The parameters of `ValueClasses`, as `fit` has those of an `OrderCore`.
+
+    A relation that another version of the graph no longer classifies has no class.
+    """
+    scores = value_scores(np.nan_to_num(quantiles), ~np.isnan(quantiles))
+    found = class_relations(graph.train, graph.num_relations, scores)
+    arrays = {name: np.zeros((graph.num_entities, len(classes))) for name in CLASS_ROWS}
+    noise = np.ones(len(classes))
+    for column, relation in enumerate(classes):
+        if (classified := found.get(relation)) is None:
+            continue
+        arrays["entity_position"][:, column] = scores.filled[:, classified.field]
+        arrays["entity_width"][:, column] = np.sqrt(scores.variances[:, classified.field])
+        arrays["entity_lower"][:, column] = classified.lower
+        arrays["entity_upper"][:, column] = classified.upper
+        noise[column] = classified.noise
+    return arrays | {"noise": noise}

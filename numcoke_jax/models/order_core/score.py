@@ -13,12 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 from jax.scipy.special import log_ndtr
+from jax.scipy.special import ndtr as ndtr_of
 from jaxtyping import Array, Bool, Float, Int
 from scipy.special import ndtr
 
 LARGEST_Z = 1e9  # far beyond the gaps of values over their noise, far below overflow of the square
 LINEAR = 30.0  # logits up to here are exact; larger ones are compressed, in order
 NEVER = -100.0  # logit of what cannot be
+LEAST_CLASS = 1e-7  # probability of a class: float32 cannot tell 1 less a smaller one from 1
 BY_POSITION = 1e-4  # of arsinh(z): orders pairs that are equally likely after reversals
 
 
@@ -32,6 +34,29 @@ class OrderPositions:
     noise: Any  # float32 [S]
     reversed_share: Any  # float32 [S]
     reach: Any  # float32 [S, bins], in (0, 1] (`reach.py`)
+
+
+@struct.dataclass
+class ClassPositions:
+    """Where entities stand as heads, and the intervals they stand for as tails, under each of S relations."""
+
+    mean: Any  # float32 [S, N]
+    width: Any  # float32 [S, N], 0: known
+    lower: Any  # float32 [S, N]
+    upper: Any  # float32 [S, N], the same as `lower` where there is no class
+    noise: Any  # float32 [S]
+
+
+def class_logits(positions: ClassPositions, heads: Int[Array, "S H"]) -> Float[Array, "S H N"]:
+    """Log odds that the head's position is in the interval of each entity as tail (`classes.py`)."""
+    mean = jnp.take_along_axis(positions.mean, heads, axis=1)[..., None]
+    wide = jnp.take_along_axis(positions.width, heads, axis=1)[..., None]
+    deviation = jnp.sqrt(wide**2 + positions.noise[:, None, None] ** 2)
+    low = (positions.lower[:, None] - mean) / deviation
+    high = (positions.upper[:, None] - mean) / deviation
+    inside = jnp.clip(ndtr_of(high) - ndtr_of(low), LEAST_CLASS, 1.0 - LEAST_CLASS)
+    odds = jnp.log(inside) - jnp.log1p(-inside)
+    return jnp.where((positions.lower == positions.upper)[:, None], NEVER, odds)
 
 
 def order_logits(positions: OrderPositions, heads: Int[Array, "S H"]) -> Float[Array, "S H N"]:
@@ -59,6 +84,17 @@ def pair_probabilities(positions: OrderPositions, heads: np.ndarray, tails: np.n
     above = share + (1.0 - 2.0 * share) * ndtr(gap / deviation)
     level = (width[heads] == 0) & (width[tails] == 0) & (gap == 0)
     return np.where(level | (heads == tails), 0.0, above)
+
+
+def class_probabilities(positions: ClassPositions, heads: np.ndarray, tails: np.ndarray) -> np.ndarray:
+    """P(tail | head), float64 [n] on the host, of pairs under the first slot's relation."""
+    mean, width, lower, upper = (
+        np.asarray(rows[0], np.float64)
+        for rows in (positions.mean, positions.width, positions.lower, positions.upper)
+    )
+    deviation = np.sqrt(width[heads] ** 2 + float(positions.noise[0]) ** 2)
+    low, high = (lower[tails] - mean[heads]) / deviation, (upper[tails] - mean[heads]) / deviation
+    return ndtr(high) - ndtr(low)
 
 
 def _standardised_gap(
