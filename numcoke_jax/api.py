@@ -35,8 +35,8 @@ from numcoke_jax.inference.impute import cell_frame, impute
 from numcoke_jax.inference.names import NameIndex, no_text
 from numcoke_jax.inference.new_entities import read_new_entities, tell
 from numcoke_jax.inference.predict import KNOWN, AnswerSettings, answer_frame
-from numcoke_jax.inference.trained import GRAPH_FOLDER, Trained, load_trained
-from numcoke_jax.runs.file_names import CONFIG_FILE
+from numcoke_jax.inference.trained import Trained, load_trained
+from numcoke_jax.runs.file_names import CONFIG_FILE, GRAPH_FOLDER
 from numcoke_jax.runs.loop import train_and_evaluate
 from numcoke_jax.runs.screen import Screen
 from numcoke_jax.system.errors import UserError, shown_path

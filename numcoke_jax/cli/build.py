@@ -1,20 +1,18 @@
 """Builds a folder in text layout from a table of entities with numeric columns.
 
-    python -m numcoke_jax.data.build --table=cars.csv --name=Name --relations=Weight,Power --out=DIR
+    numcoke data build --table=cars.csv --name=Name --relations=Weight,Power --out=DIR
 
 The folder holds train.txt, valid.txt, test.txt, neg.txt and literals/numerical_literals.txt, and trains
-with `--config.data.path=DIR`.  The same table, options and seed write the same bytes.  Unless told
+with `--data.path=DIR`.  The same table, options and seed write the same bytes.  Unless told
 otherwise, a table that the package knows is compared as the benchmark does, any other by `OWN_TABLE`.
 """
 
 import argparse
 import dataclasses
-import functools
 import os
-import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
-from numcoke_jax.cli.commands import OneLineParser, as_shares, as_typed, run_command
+from numcoke_jax.cli.commands import OneLineParser, as_shares, as_typed
 from numcoke_jax.data.files.folder import write_folder
 from numcoke_jax.data.load import build_graph
 from numcoke_jax.data.public.sources import known_table
@@ -27,33 +25,31 @@ from numcoke_jax.system.files import home_path
 
 KNOWN_TABLE = ComparisonSettings()
 EPILOG = """\
-A fact (h, "Weight_comp", t) says that h's Weight is above t's; equal or missing values make no fact.
-neg.txt holds, for each (h, r), the nearest t with (t, r, h) among the training facts.
-The defaults for known tables are those of the benchmark. By default, all entities of your own table are
-compared, no value is masked and most facts are for training.
+A fact (h, "Weight_comp", t) says that h's Weight is above t's; equal or missing
+values make no fact.  neg.txt holds, for each (h, r), the nearest t with
+(t, r, h) among the training facts.  The defaults for known tables are those of
+the benchmark.  By default, all entities of your own table are compared, no
+value is masked and most facts are for training.
 Exit code 0 when the folder was written, 2 with one line on stderr otherwise.
 
 examples:
-  python -m numcoke_jax.data.build --table=cars.csv --name=Name --relations=Weight,Power --out=graphs/cars
-  python -m numcoke_jax.data.build --table=cities.tsv --name=city,state --out=graphs/cities --protocol=nearest
-  python -m numcoke_jax.data.build --table=cars --out=graphs/cars --groups=common --group-size=150
-  python -m numcoke_jax.data.build --table=mine.csv --name=Name --out=graphs/mine --missing-rate=0.2
+  numcoke data build --table=cars.csv --name=Name --relations=Weight,Power \\
+      --out=graphs/cars
+  numcoke data build --table=cities.tsv --name=city,state --out=graphs/cities \\
+      --protocol=nearest
+  numcoke data build --table=cars --out=graphs/cars --group-size=150
+  numcoke data build --table=mine.csv --name=Name --out=mine --missing-rate=0.2
 """
 
 
-def parser() -> argparse.ArgumentParser:
+def add_options(parser: OneLineParser, command: str) -> None:
     """The options of the command."""
-    options = OneLineParser(
-        prog="python -m numcoke_jax.data.build",
-        description="Build a numeric knowledge graph, a folder in text layout, from a table.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    _table_options(options.add_argument_group("table"))
-    _comparison_options(options.add_argument_group("comparisons"))
-    _random_options(options.add_argument_group("split, mask and seed"))
-    return options
+    parser.set_defaults(run=_run)
+    parser.description = "Build a numeric knowledge graph, a folder in text layout, from a table."
+    parser.epilog = EPILOG
+    _table_options(parser.add_argument_group("table"))
+    _comparison_options(parser.add_argument_group("comparisons"))
+    _random_options(parser.add_argument_group("split, mask and seed"))
 
 
 def _default(setting: str) -> str:
@@ -147,17 +143,6 @@ def _random_options(options: argparse._ArgumentGroup) -> None:
     options.add_argument("--seed", type=int, help=f"of all draws {_default('seed')}")
 
 
-def read_options(arguments: Sequence[str]) -> argparse.Namespace:
-    """The options given; raises UserError for a wrong one, with the closest option for an unknown one."""
-    options = parser()
-    known = [option for action in options._actions for option in action.option_strings]
-    for argument in arguments:
-        option = argument.split("=", 1)[0]
-        if option.startswith("--") and option not in known:
-            raise UserError(f"no option {option!r}; {suggestion(option, known)}")
-    return options.parse_args(arguments)
-
-
 def build(options: argparse.Namespace) -> list[str]:
     """Writes the folder that the options describe and returns what to tell the user.
 
@@ -249,18 +234,8 @@ def split_names(option: str, text: str, known: Collection[str]) -> tuple[str, ..
     return tuple(dict.fromkeys(names))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; the exit code is 0, or 2 after one line on stderr."""
-    return run_command(functools.partial(_run, sys.argv[1:] if arguments is None else arguments))
-
-
-def _run(arguments: Sequence[str]) -> int:
-    options = read_options(arguments)
+def _run(options: argparse.Namespace) -> int:
     for notice in build(options):
         print(notice)
     print(f"written: {options.out}")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,6 @@
 """Checks a graph in text layout without training on it.
 
-    python -m numcoke_jax.data.check DIR [--json] [--bad-values=missing]
+    numcoke data check DIR [--json] [--bad-values=missing]
 
 DIR is a folder or zip archive as `data/files/folder.py` describes it.  Prints counts per split, overlaps,
 literal coverage and range per field, and every finding.  Exit code 0: can be trained on; 1: the data have
@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.cli.commands import OneLineParser
 from numcoke_jax.data.files.findings import GraphReport
 from numcoke_jax.data.files.folder import BAD_VALUES, inspect_folder
 from numcoke_jax.data.graph import SPLITS
@@ -31,31 +31,21 @@ from numcoke_jax.system.errors import UserError, plural, plural_of, shown_name
 JSON_NAMES = 100  # names listed under one key of --json, next to their number
 
 
-def parser() -> argparse.ArgumentParser:
+def add_options(parser: OneLineParser, command: str) -> None:
     """The options of the command."""
-    options = OneLineParser(
-        prog="python -m numcoke_jax.data.check",
-        description="Check a graph in text layout.",
-        allow_abbrev=False,
-    )
-    options.add_argument("folder", metavar="DIR", help="folder, or zip archive of one")
-    options.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
-    options.add_argument(
+    parser.set_defaults(run=_run)
+    parser.description = "Check a graph in text layout. Exit code 0: can be trained on; 1: has errors."
+    parser.add_argument("folder", metavar="DIR", help="folder, or zip archive of one")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    parser.add_argument(
         "--bad-values",
         choices=BAD_VALUES,
         default="error",
         help="literals that are not numbers: list them as errors, or leave them out",
     )
-    return options
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command with `arguments` (default: the command line's) and returns its exit code."""
-    return run_command(functools.partial(_run, sys.argv[1:] if arguments is None else arguments))
-
-
-def _run(arguments: Sequence[str]) -> int:
-    options = parser().parse_args(arguments)
+def _run(options: argparse.Namespace) -> int:
     graph, report = inspect_folder(options.folder, bad_values=options.bad_values)
     try:
         if options.json:
@@ -172,7 +162,3 @@ def _field_table(report: GraphReport, encoding: str) -> Table:
             shown_value(field.maximum),
         )
     return table
-
-
-if __name__ == "__main__":
-    sys.exit(main())

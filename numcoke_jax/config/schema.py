@@ -10,6 +10,8 @@ The default of a new key keeps the earlier behaviour: a run that is older than t
 
 import dataclasses
 import math
+import re
+from pathlib import Path
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -413,5 +415,19 @@ RULES: dict[str, Rule] = {
     "checkpoint.keep": _integer(1, 1000),
     "checkpoint.every_seconds": _number(0.0, 1e9),
 }
+
+
+def meanings() -> dict[str, str]:
+    """What each key means: the comments at the defaults above, which are written only there."""
+    found, section = {}, ""
+    for line in Path(__file__).read_text(encoding="utf-8").splitlines():
+        function = re.match(r"def (\w+)_config\(", line)
+        key = re.match(r"    \w+\.(\w+) = .*?  # (.+)", line)
+        if function:
+            section = "" if function[1] == "default" else f"{function[1]}."
+        elif key:
+            found[f"{section}{key[1]}"] = key[2]
+    return found
+
 
 SECTIONS = tuple(dict.fromkeys(key.split(".")[0] for key in RULES if "." in key))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from numcoke_jax.cli import check
+from numcoke_jax.cli.main import main
 
 FILES = {"train.txt": "a\tr\tb\nb\tr\tc\n", "valid.txt": "a\tr\tc\n", "test.txt": "c\tr\ta\n"}
 
@@ -25,7 +26,7 @@ def make_folder(path: Path, literals: str = "a\tmass\t1\nb\tmass\t-2.5\n", **cha
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    code = check.main([str(argument) for argument in arguments])
+    code = main(["data", "check", *map(str, arguments)])
     captured = capsys.readouterr()
     return code, captured.out, captured.err
 
@@ -89,12 +90,12 @@ def test_a_graph_with_errors_in_literals_alone_still_shows_its_facts(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "the following arguments are required: DIR"),
+        ([], "missing: DIR"),
         (["{tmp}/absent"], "absent: no such folder; expected one with train.txt, valid.txt and test.txt"),
         (["{tmp}/empty"], "empty: no graph here, train.txt, valid.txt and test.txt are all missing"),
         (["{tmp}/file"], "file: expected a folder or a zip archive of one (File is not a zip file)"),
-        (["{tmp}/graph", "--jason"], "unrecognized arguments: --jason"),
-        (["{tmp}/graph", "--bad-values=skip"], "argument --bad-values: invalid choice: 'skip'"),
+        (["{tmp}/graph", "--jason"], "--jason is not a flag of numcoke data check; did you mean --json?"),
+        (["{tmp}/graph", "--bad-values=skip"], "--bad-values: invalid choice: 'skip'"),
     ],
 )
 def test_wrong_arguments_and_paths_exit_2_with_one_line(
