@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from numcoke_jax.cli.command_line import Command, parse_command_line
-from numcoke_jax.cli.parser import parse_arguments
+from numcoke_jax.cli.parser import COMMANDS, parse_arguments
 from numcoke_jax.config.files import shipped_configs
 from numcoke_jax.runs.workdir import config_differences, flat_config
 from numcoke_jax.system.errors import UserError
@@ -101,6 +101,8 @@ def problems(words: list[str]) -> list[str]:
         found = [f"no make target {target}" for target in targets if target not in makefile_targets()]
         return found + flag_problems(shlex.split(variables.get("ARGS", "")))
     if "-m" not in words:
+        if " ".join(words[1:]) in COMMANDS:  # prose that names a command
+            return []
         return flag_problems(words[1:])
     module = words[words.index("-m") + 1]
     if importlib.util.find_spec(module) is None:
@@ -142,7 +144,10 @@ def test_documented_runs_do_not_meet_in_one_workdir(page):
         program = [place for place, word in enumerate(words) if Path(word).name in PROGRAMS]
         if not program or "--help" in words:
             continue
-        command = parse_arguments(words[program[0] + 1 :] or ["train"])
+        flags = words[program[0] + 1 :] or ["train"]
+        if flags[0] not in ("train", "eval") and not flags[0].startswith("--"):
+            continue
+        command = parse_arguments(flags)
         if not isinstance(command, Command):
             continue
         config = flat_config(command.config)
