@@ -122,7 +122,7 @@ def test_mistakes_are_one_line(finished: Run, tmp_path: Path, capsys: pytest.Cap
     report = json.loads((strange / "report.json").read_text())
     (strange / "report.json").write_text(json.dumps({**report, "environment": None}))
     for arguments, message in (
-        ([], "the following arguments are required: RUN"),
+        ([], "missing: RUN"),
         ([run, "--jsn"], "unrecognized arguments: --jsn"),
         ([tmp_path / "nowhere"], "there is no such folder; give workdirs of finished runs"),
         ([tmp_path / "empty"], "has no report.json: the run is not finished, or this is not a workdir"),
