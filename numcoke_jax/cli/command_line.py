@@ -9,7 +9,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from numcoke_jax.cli.commands import OneLineParser
+from numcoke_jax.cli.commands import OneLineParser, add_cache_option
 from numcoke_jax.cli.parser import parse_arguments
 from numcoke_jax.config.checks import DATA_KEYS_OF_A_FOLDER, check_config, closest_key, flatten
 from numcoke_jax.config.files import canonical_config, load_config, shipped_configs, split_preset
@@ -38,7 +38,8 @@ class Command:
     """What the user asked for: a checked and locked config, the folder of the run, "train" or "eval".
 
     With `overwrite` the run already in the folder is archived first.  `notices` report what has no effect;
-    `processes` are the settings by which several processes find each other.
+    `processes` are the settings by which several processes find each other;
+    `cache` keeps what is compiled.
     """
 
     config: ConfigDict
@@ -89,6 +90,7 @@ def add_options(parser: OneLineParser, command: str) -> None:
     parser.add_argument(
         "--overwrite", action="store_true", help=aside if command == "train" else argparse.SUPPRESS
     )
+    add_cache_option(parser)
     parser.add_argument("--flagfile", metavar="FILE", help="more flags, one per line")
     places = parser.add_argument_group("one of N processes of the same command")
     for name, value, meaning in zip(
@@ -158,6 +160,7 @@ def command_of(options: argparse.Namespace) -> Command:
         mode=options.command,
         overwrite=options.overwrite,
         notices=tuple(notices),
+        cache=not options.no_cache,
         processes=process_settings(vars(options)),
     )
 
@@ -205,7 +208,11 @@ def run(command: Command) -> int:
     join(command.processes)
     from numcoke_jax.runs.loop import evaluate_only, train_and_evaluate
     from numcoke_jax.runs.screen import Screen
+    from numcoke_jax.system.compiled import keep_compiled
     from numcoke_jax.system.processes import leads
+
+    if command.cache:
+        keep_compiled()
 
     console = Screen() if leads() else Screen(io.StringIO())  # one of several processes prints
     for notice in command.notices:

@@ -62,6 +62,15 @@ class OneLineParser(argparse.ArgumentParser):
         raise UserError(f"{printable(word)} is not a flag of {self.prog}{hint}")
 
 
+def add_cache_option(parser: argparse.ArgumentParser) -> None:
+    """--no-cache, of the commands that compile."""
+    parser.add_argument(
+        "--no-cache",
+        action="store_true",
+        help="compile anew, without the functions kept in the user's cache folder; results are the same",
+    )
+
+
 def _help_formatter(prog: str) -> argparse.HelpFormatter:
     return argparse.RawDescriptionHelpFormatter(prog, max_help_position=26, width=HELP_WIDTH)
 

@@ -4,8 +4,11 @@ import argparse
 from collections.abc import Iterable
 from pathlib import Path
 
-from numcoke_jax.cli.commands import OneLineParser, as_typed
+from numcoke_jax.cli.commands import OneLineParser, add_cache_option, as_typed
 from numcoke_jax.data.graph import SPLITS
+from numcoke_jax.inference.names import NameIndex
+from numcoke_jax.runs.file_names import VOCABULARY_FILE
+from numcoke_jax.runs.stored import read_vocabulary
 from numcoke_jax.system.errors import UserError, printable, shown_path
 from numcoke_jax.system.files import home_path
 
@@ -30,14 +33,47 @@ def add_options(parser: OneLineParser, command: str) -> None:
         help=f"write what is found, to a file ending in one of {endings}",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace the file of --out")
+    add_cache_option(parser)
 
 
 def _run(options: argparse.Namespace) -> int:
-    from numcoke_jax.cli.use import run_use_command  # it takes seconds: a wrong flag is answered before
+    _check_names(options)
+    from numcoke_jax.cli.use import run_use_command  # it takes seconds: mistakes are answered before
+    from numcoke_jax.system.compiled import keep_compiled
     from numcoke_jax.system.console import Console
 
+    if not options.no_cache:
+        keep_compiled()
     run_use_command(options, Console())
     return 0
+
+
+def _check_names(options: argparse.Namespace) -> None:
+    """Looks the names up in the run's vocabulary.json, before what finds out the rest is imported.
+
+    Raises:
+      UserError: one of them is not there.
+    """
+    path = options.workdir / VOCABULARY_FILE
+    if not path.exists():
+        return
+    vocabulary, _ = read_vocabulary(path)
+    given = vars(options)
+    kinds = {
+        "relation": ("relation", vocabulary.relations),
+        "field": ("field", vocabulary.fields),
+        "head": ("entity", vocabulary.entities),
+        "tail": ("entity", vocabulary.entities),
+        "entity": ("entity", vocabulary.entities),
+        "candidates": ("entity", vocabulary.entities),
+    }
+    for flag, (kind, names) in kinds.items():
+        asked = given.get(flag) or ()
+        if given.get("entities") is not None and kind == "entity":  # new ones have names of their own
+            continue
+        for name in (asked,) if isinstance(asked, str) else asked:
+            if name not in names and not (flag == "candidates" and name.startswith("@")):
+                NameIndex(kind, names).id(name, f"--{flag}")
 
 
 def _workdir(text: str) -> Path:

@@ -4,7 +4,6 @@ import difflib
 import heapq
 from collections.abc import Sequence
 
-from numcoke_jax.data.tables.cells import cell_text
 from numcoke_jax.system.errors import UserError, printable
 
 SHOWN = 3  # closest names in a message
@@ -14,6 +13,8 @@ LEAST_SIMILAR = 0.5
 
 def no_text(name: object) -> str:
     """The message about something given as a name that is not text, with the name that it would make."""
+    from numcoke_jax.data.tables.cells import cell_text  # with pandas, which a misspelt name does not need
+
     given, text = printable(repr(name)), printable(repr(cell_text(name) or str(name)))
     return f"a name must be text, got {given}: give {text} if that is the name"
 

@@ -123,7 +123,7 @@ def test_mistakes_are_one_line(finished: Run, tmp_path: Path, capsys: pytest.Cap
     (strange / "report.json").write_text(json.dumps({**report, "environment": None}))
     for arguments, message in (
         ([], "missing: RUN"),
-        ([run, "--jsn"], "unrecognized arguments: --jsn"),
+        ([run, "--jsn"], "--jsn is not a flag of numcoke compare; did you mean --json?"),
         ([tmp_path / "nowhere"], "there is no such folder; give workdirs of finished runs"),
         ([tmp_path / "empty"], "has no report.json: the run is not finished, or this is not a workdir"),
         ([run, run], "is given twice; name every run once"),

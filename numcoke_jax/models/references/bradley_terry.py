@@ -20,7 +20,6 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import scipy.optimize
 from flax import struct
 from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
@@ -149,6 +148,8 @@ class Comparisons:
     def minimum(self, ridge: np.ndarray, *, start: np.ndarray) -> np.ndarray:
         """The solution for ridges above 0, which is unique."""
         options = {"maxiter": 2000, "maxfun": 4000, "ftol": 0.0, "gtol": 1e-5}
+        import scipy.optimize  # only this model's training needs it
+
         found = scipy.optimize.minimize(
             self.objective, start, args=(ridge,), jac=True, method="L-BFGS-B", options=options
         )
