@@ -7,7 +7,7 @@ from typing import Any
 from numcoke_jax.evaluation.calibration import Calibration
 from numcoke_jax.inference.predict import Predictor
 from numcoke_jax.runs.file_names import REPORT_FILE
-from numcoke_jax.runs.resume import Warn, checkpoints_of, newest_state
+from numcoke_jax.runs.resume import Progress, Warn, checkpoints_of, newest_state
 from numcoke_jax.runs.run import Run, create_run
 from numcoke_jax.runs.stored import run_config
 from numcoke_jax.runs.unseen import NewEntities, extended
@@ -43,16 +43,18 @@ def load_trained(workdir: pathlib.Path, warn: Warn) -> Trained:
     config.mesh.data = config.mesh.entity = 1  # however many devices it was trained on
     run = create_run(config)
     with checkpoints_of(run, workdir) as checkpoints:
-        newest = newest_state(run, checkpoints, warn)
-        if newest is None or not newest[1].patience.best_step:
+        state, progress = newest_state(run, checkpoints, warn) or (None, Progress())
+        best_step = progress.patience.best_step
+        if state is None or not best_step:
             raise UserError(f"{shown_path(workdir)}: no checkpoint was validated; train there first")
-        best = checkpoints.restore(checkpoints.usable_at(newest[1].patience.best_step))
+        if int(state.step) != best_step:
+            state = checkpoints.restore(checkpoints.usable_at(best_step)).state
     report = _report_of(workdir, warn)
     where = shown_path(workdir / REPORT_FILE)
     calibration = Calibration.from_report(report.get("calibration"), run.graph.vocabulary.relations, where)
     if report and not calibration.fitted:
         warn(f"{where} has no calibration: probabilities are sigmoids of the raw scores")
-    return Trained(run, best.state.params, calibration, report)
+    return Trained(run, state.params, calibration, report)
 
 
 def _report_of(workdir: pathlib.Path, warn: Warn) -> dict[str, Any]:
