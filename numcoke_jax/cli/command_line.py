@@ -9,7 +9,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from numcoke_jax.cli.commands import OneLineParser, add_cache_option
+from numcoke_jax.cli.commands import OneLineParser, add_cache_option, as_folder
 from numcoke_jax.cli.parser import parse_arguments
 from numcoke_jax.config.checks import DATA_KEYS_OF_A_FOLDER, check_config, closest_key, flatten
 from numcoke_jax.config.files import canonical_config, load_config, shipped_configs, split_preset
@@ -20,7 +20,7 @@ from numcoke_jax.runs.file_names import CONFIG_FILE
 from numcoke_jax.runs.stored import run_config
 from numcoke_jax.system.errors import CLOSE_ENOUGH, LONGEST_REASON, UserError, printable
 from numcoke_jax.system.files import home_path
-from numcoke_jax.system.processes import FLAGS, join, process_settings
+from numcoke_jax.system.processes import join, process_settings
 
 DEFAULT_CONFIG = "cars"
 INTERRUPTED = "interrupted; the same command resumes from the last checkpoint"
@@ -79,27 +79,20 @@ def add_options(parser: OneLineParser, command: str) -> None:
         f"(default: {default}{DEFAULT_CONFIG}); the preset is one of {', '.join(PRESETS)}",
     )
     parser.add_argument("--config", metavar="CONFIG", help="the same, as a flag")
-    parser.add_argument(
-        "--workdir",
-        type=_folder,
-        metavar="FOLDER",
-        help="where the run is written, or resumed if it is there; default runs/CONFIG-seedSEED, with "
-        "the preset and the folder of data.path, or a data.table other than CONFIG's, in the middle",
+    where = (
+        "where the run is written, or resumed if it is there; default runs/CONFIG-seedSEED, with the preset "
+        "and the folder of data.path, or a data.table other than CONFIG's, in the middle"
     )
+    parser.add_argument("--workdir", type=as_folder, metavar="FOLDER", help=where)
     aside = "first move the run in the workdir aside, to FOLDER.old-1 and so on; deletes nothing"
-    parser.add_argument(
-        "--overwrite", action="store_true", help=aside if command == "train" else argparse.SUPPRESS
-    )
+    aside = aside if command == "train" else argparse.SUPPRESS
+    parser.add_argument("--overwrite", action="store_true", help=aside)
     add_cache_option(parser)
     parser.add_argument("--flagfile", metavar="FILE", help="more flags, one per line")
     places = parser.add_argument_group("one of N processes of the same command")
-    for name, value, meaning in zip(
-        FLAGS,
-        ("HOST:PORT", "N", "I"),
-        ("of process 0; auto asks the cluster", "how many there are", "which one this is, from 0"),
-        strict=True,
-    ):
-        places.add_argument(f"--{name}", metavar=value, help=meaning)
+    places.add_argument("--coordinator", metavar="HOST:PORT", help="of process 0; auto asks the cluster")
+    places.add_argument("--processes", metavar="N", help="how many there are")
+    places.add_argument("--process", metavar="I", help="which one this is, from 0")
     _key_options(parser.add_argument_group("keys, each with its value unless it is changed"))
 
 
@@ -128,25 +121,15 @@ class _Override(argparse.Action):
         namespace.keys = [*namespace.keys, (self.dest, self.const if values == [] else values)]
 
 
-def _folder(text: str) -> Path:
-    if not text:
-        raise argparse.ArgumentTypeError("is empty: give a folder, or leave the flag out")
-    return home_path(text)
-
-
 def command_of(options: argparse.Namespace) -> Command:
     """The command that the options describe; raises UserError as `parse_command_line` does."""
     if options.overwrite and options.command == "eval":
         raise UserError("--overwrite has no meaning with eval, which only reads the workdir")
     named = _named_config(options)
     notices: list[str] = []
-    if (
-        options.command == "eval"
-        and not named
-        and options.workdir
-        and (options.workdir / CONFIG_FILE).exists()
-    ):
-        config = run_config(options.workdir, notices.append)
+    workdir, evaluates = options.workdir, options.command == "eval"
+    if evaluates and not named and workdir and (workdir / CONFIG_FILE).exists():
+        config = run_config(workdir, notices.append)
     else:
         config = load_config(named or DEFAULT_CONFIG)
     table = config.data.table
@@ -156,7 +139,7 @@ def command_of(options: argparse.Namespace) -> Command:
     notices += _without_effect(config, [key for key, _ in options.keys])
     return Command(
         config=config,
-        workdir=options.workdir or default_workdir(named or DEFAULT_CONFIG, config, table),
+        workdir=workdir or default_workdir(named or DEFAULT_CONFIG, config, table),
         mode=options.command,
         overwrite=options.overwrite,
         notices=tuple(notices),

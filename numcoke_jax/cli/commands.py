@@ -11,12 +11,14 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from numcoke_jax.config.checks import SPLIT_TOLERANCE, check_key_exists, closest_key
 from numcoke_jax.config.schema import RULES, SECTIONS
 from numcoke_jax.data.graph import SPLITS
 from numcoke_jax.system.errors import CLOSE_ENOUGH, UserError, did_you_mean, printable, shown_path
+from numcoke_jax.system.files import home_path
 
 NOBODY_READS = 141  # what a shell reports of a process that SIGPIPE ended
 HELP_WIDTH = 80
@@ -89,6 +91,13 @@ def escape_what_cannot_be_shown() -> None:
 def as_typed(text: str) -> str:
     """An argument as it was typed: in a C locale Python reads the UTF-8 that a shell sends as ASCII."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def as_folder(text: str) -> Path:
+    """A folder that is named, as the type of an argparse option."""
+    if not text:
+        raise argparse.ArgumentTypeError("is empty: give a folder")
+    return home_path(text)
 
 
 def as_shares(text: str) -> tuple[float, ...]:

@@ -1,10 +1,12 @@
 """Arguments of the commands that use a trained model; every mistake is one line."""
 
 import argparse
+import contextlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-from numcoke_jax.cli.commands import OneLineParser, add_cache_option, as_typed
+from numcoke_jax.cli.commands import OneLineParser, add_cache_option, as_folder, as_typed
 from numcoke_jax.data.graph import SPLITS
 from numcoke_jax.inference.names import NameIndex
 from numcoke_jax.runs.file_names import VOCABULARY_FILE
@@ -13,6 +15,8 @@ from numcoke_jax.system.errors import UserError, printable, shown_path
 from numcoke_jax.system.files import home_path
 
 LARGEST_TOP = 10**9
+NAME: dict[str, Any] = {"type": as_typed, "metavar": "NAME"}
+FILE: dict[str, Any] = {"type": home_path, "metavar": "FILE"}
 OUT_ENDINGS = {
     "predict": (".csv", ".json", ".jsonl", ".parquet"),
     "explain": (".json", ".png"),
@@ -23,15 +27,10 @@ OUT_ENDINGS = {
 def add_options(parser: OneLineParser, command: str) -> None:
     """The options of `predict`, `explain` or `impute`."""
     parser.set_defaults(run=_run, checked=_checked)
-    parser.add_argument("--workdir", required=True, type=_workdir, metavar="FOLDER", help="a finished run")
+    parser.add_argument("--workdir", required=True, type=as_folder, metavar="FOLDER", help="a finished run")
     _FLAGS[command](parser)
     endings = ", ".join(OUT_ENDINGS[command])
-    parser.add_argument(
-        "--out",
-        type=home_path,
-        metavar="FILE",
-        help=f"write what is found, to a file ending in one of {endings}",
-    )
+    parser.add_argument("--out", **FILE, help=f"write what is found to a file that ends in one of {endings}")
     parser.add_argument("--overwrite", action="store_true", help="replace the file of --out")
     add_cache_option(parser)
 
@@ -54,90 +53,50 @@ def _check_names(options: argparse.Namespace) -> None:
     Raises:
       UserError: one of them is not there.
     """
-    path = options.workdir / VOCABULARY_FILE
+    path, given = options.workdir / VOCABULARY_FILE, vars(options)
     if not path.exists():
         return
     vocabulary, _ = read_vocabulary(path)
-    given = vars(options)
-    kinds = {
-        "relation": ("relation", vocabulary.relations),
-        "field": ("field", vocabulary.fields),
-        "head": ("entity", vocabulary.entities),
-        "tail": ("entity", vocabulary.entities),
-        "entity": ("entity", vocabulary.entities),
-        "candidates": ("entity", vocabulary.entities),
-    }
+    entities = ("entity", vocabulary.entities)
+    kinds = dict.fromkeys(("head", "tail", "entity", "candidates"), entities)
+    if given.get("entities") is not None:  # new ones have names of their own
+        kinds = {}
+    kinds |= {"relation": ("relation", vocabulary.relations), "field": ("field", vocabulary.fields)}
     for flag, (kind, names) in kinds.items():
         asked = given.get(flag) or ()
-        if given.get("entities") is not None and kind == "entity":  # new ones have names of their own
-            continue
         for name in (asked,) if isinstance(asked, str) else asked:
             if name not in names and not (flag == "candidates" and name.startswith("@")):
                 NameIndex(kind, names).id(name, f"--{flag}")
 
 
-def _workdir(text: str) -> Path:
-    if not text:
-        raise argparse.ArgumentTypeError("is empty: give the folder of a finished run")
-    return home_path(text)
-
-
 def _predict_flags(parser: OneLineParser) -> None:
-    parser.add_argument("--head", type=as_typed, metavar="NAME", help="the query's head")
-    parser.add_argument("--relation", type=as_typed, metavar="NAME", help="the query's relation")
-    parser.add_argument(
-        "--queries", type=home_path, metavar="FILE", help="many queries: head <tab> relation on each line"
-    )
+    parser.add_argument("--head", **NAME, help="the query's head")
+    parser.add_argument("--relation", **NAME, help="the query's relation")
+    parser.add_argument("--queries", **FILE, help="many queries: head <tab> relation on each line")
     parser.add_argument("--top", type=_positive, default=10, metavar="N", help="answers per query (10)")
-    parser.add_argument(
-        "--candidates",
-        nargs="+",
-        action="extend",
-        type=as_typed,
-        metavar="NAME",
-        help="only these tails; @FILE reads names, one per line",
-    )
-    parser.add_argument(
-        "--known", choices=("exclude", "mark"), default="exclude", help="leave known facts out, or mark them"
-    )
-    parser.add_argument(
-        "--known_splits", default=",".join(SPLITS), metavar="SPLITS", help="whose facts are known (all three)"
-    )
-    parser.add_argument(
-        "--entities", type=home_path, metavar="FILE", help="a table of new entities: names, then fields"
-    )
-    parser.add_argument(
-        "--name", type=as_typed, default="", metavar="COLUMN", help="their names' column (the first)"
-    )
+    names = "only these tails; @FILE reads names, one per line"
+    parser.add_argument("--candidates", nargs="+", action="extend", **NAME, help=names)
+    known = "leave known facts out, or mark them"
+    parser.add_argument("--known", choices=("exclude", "mark"), default="exclude", help=known)
+    splits = "whose facts are known (all three)"
+    parser.add_argument("--known_splits", default=",".join(SPLITS), metavar="SPLITS", help=splits)
+    parser.add_argument("--entities", **FILE, help="a table of new entities: names, then fields")
+    parser.add_argument("--name", default="", **NAME, help="the column with their names (the first)")
     parser.add_argument("--exclude_self", action="store_true", help="the head is not a candidate")
 
 
 def _explain_flags(parser: OneLineParser) -> None:
     for name in ("head", "relation", "tail"):
-        parser.add_argument(
-            f"--{name}", required=True, type=as_typed, metavar="NAME", help=f"the fact's {name}"
-        )
-    parser.add_argument(
-        "--set",
-        action="append",
-        type=as_typed,
-        default=[],
-        metavar="FIELD=VALUE",
-        help="what if the head had this value? (tail.FIELD=VALUE: the tail; no VALUE: missing)",
-    )
+        parser.add_argument(f"--{name}", required=True, **NAME, help=f"the fact's {name}")
+    change = "what if the head had this value? (tail.FIELD=VALUE: the tail; no VALUE: missing)"
+    changed: dict[str, Any] = {**NAME, "metavar": "FIELD=VALUE"}
+    parser.add_argument("--set", action="append", default=[], **changed, help=change)
 
 
 def _impute_flags(parser: OneLineParser) -> None:
-    parser.add_argument(
-        "--field",
-        action="append",
-        type=as_typed,
-        metavar="NAME",
-        help="a field that a relation compares; may be repeated; without it, all such fields",
-    )
-    parser.add_argument(
-        "--entity", type=as_typed, metavar="NAME", help="show this entity's missing values only"
-    )
+    fields = "a field that a relation compares; may be repeated; without it, all such fields"
+    parser.add_argument("--field", action="append", **NAME, help=fields)
+    parser.add_argument("--entity", **NAME, help="show this entity's missing values only")
     parser.add_argument("--level", type=_share, default=0.9, metavar="SHARE", help="target coverage (0.9)")
     parser.add_argument("--top", type=_positive, default=20, metavar="N", help="missing values shown (20)")
 
@@ -188,20 +147,13 @@ def _splits(text: str) -> tuple[str, ...]:
 
 
 def _positive(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if not 1 <= number <= LARGEST_TOP:
+    if not text.isdecimal() or not 1 <= int(text) <= LARGEST_TOP:
         raise argparse.ArgumentTypeError(f"needs an integer >= 1, got {printable(text)}")
-    return number
+    return int(text)
 
 
 def _share(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0.0 < number < 1.0:
-        raise argparse.ArgumentTypeError(f"needs a number between 0 and 1, got {printable(text)}")
-    return number
+    with contextlib.suppress(ValueError):
+        if 0.0 < float(text) < 1.0:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"needs a number between 0 and 1, got {printable(text)}")

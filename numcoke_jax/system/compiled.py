@@ -1,6 +1,6 @@
 """Compiled functions that JAX keeps from one process to the next, in the user's cache folder.
 
-JAX itself decides what can be used again: its keys cover the function, the versions, the flags and the device.
+JAX decides what can be used again: its keys cover the function, the versions, the flags and the device.
 """
 
 from pathlib import Path
@@ -14,7 +14,8 @@ def keep_compiled() -> None:
     import jax
     import pooch
 
-    if jax.config.jax_compilation_cache_dir or not jax.config.jax_enable_compilation_cache:
+    settings = jax.config.values
+    if settings["jax_compilation_cache_dir"] or not settings["jax_enable_compilation_cache"]:
         return
     folder = Path(pooch.os_cache("numcoke_jax")) / "compiled"
     try:

@@ -339,7 +339,7 @@ def test_a_flag_file_may_say_which_process_this_is(tmp_path: Path, error_line: C
         (["--config="], "--config is empty: give a config, such as --config=cars"),
         (
             ["--workdir="],
-            "--workdir: is empty: give a folder, or leave the flag out; see numcoke train --help",
+            "--workdir: is empty: give a folder; see numcoke train --help",
         ),
     ],
 )
