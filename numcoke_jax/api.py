@@ -1,6 +1,6 @@
 """From a pandas table to ranked answers in a few lines.
 
-    from numcoke_jax.api import NumericKG, train
+    from numcoke_jax import NumericKG, train
 
     kg = NumericKG.from_table(frame, name="Name", relations=["Weight", "Horsepower"])
     model = train(kg, workdir="runs/mine")
