@@ -3,6 +3,7 @@
 JAX decides what can be used again: its keys cover the function, the versions, the flags and the device.
 """
 
+import warnings
 from pathlib import Path
 
 MOST_BYTES = 2**30  # kept; the oldest go first
@@ -23,6 +24,8 @@ def keep_compiled() -> None:
         _drop_oldest(folder)
     except OSError:  # a home folder that is not there, or full: compile as if there were no such folder
         return
+    # JAX writes a file in place: one that is half written, or being written, is compiled anew.
+    warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation cache entry")
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", LEAST_SECONDS)
 
