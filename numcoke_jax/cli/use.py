@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,9 +13,9 @@ from numcoke_jax.data.tables.cells import column_numbers, read_table
 from numcoke_jax.data.variants import Change
 from numcoke_jax.inference.explain import explain
 from numcoke_jax.inference.impute import impute
-from numcoke_jax.inference.names import NameIndex
+from numcoke_jax.inference.names import NameIndex, Names
 from numcoke_jax.inference.new_entities import read_new_entities, tell
-from numcoke_jax.inference.predict import AnswerSettings, Predictor, answer_frame
+from numcoke_jax.inference.predict import AnswerSettings, Predictor, answer_frame, ask
 from numcoke_jax.inference.trained import Trained, load_trained
 from numcoke_jax.runs.memory import USE_REMEDY, out_of_memory_told
 from numcoke_jax.runs.unseen import NewEntities
@@ -42,21 +41,16 @@ def predict(options: argparse.Namespace, console: Console) -> None:
     trained = load_trained(options.workdir, console.warn)
     new = _new_entities(options, trained, console)
     predictor = trained.predictor(new)
-    vocabulary = predictor.graph.vocabulary
-    entities, relations = (
-        NameIndex("entity", vocabulary.entities),
-        NameIndex("relation", vocabulary.relations),
-    )
-    settings = _settings(options, entities)
+    names = Names(predictor.graph.vocabulary)
+    settings = _settings(options, names.entities)
     if options.queries is not None:
-        _answer_file(options.queries, options.out, predictor, entities, relations, settings, console)
+        _answer_file(options, predictor, names, settings, console)
         return
-    asked = relations.id(options.relation, "--relation")
-    names = [options.head] if options.head is not None else list(new.names if new else ())
-    queries = np.array([[entities.id(name, "--head"), asked] for name in names])
-    frame = answer_frame(predictor.answer(queries, settings), queries, vocabulary)
+    relation = names.relations.id(options.relation, "--relation")
+    heads = [options.head] if options.head is not None else list(new.names if new else ())
+    frame = ask(predictor, [names.entities.id(head, "--head") for head in heads], relation, settings)
     remark = "known facts excluded" if settings.known == "exclude" else "known facts marked"
-    for name in names:
+    for name in heads:
         _show_answers(frame[frame["head"] == name], name, options.relation, remark, console)
     if options.out is not None:
         with answer_writer(options.out) as write:
@@ -84,16 +78,17 @@ def _show_answers(frame: pd.DataFrame, head: str, relation: str, remark: str, co
 
 
 def _answer_file(
-    path: Path,
-    out: Path,
+    options: argparse.Namespace,
     predictor: Predictor,
-    entities: NameIndex,
-    relations: NameIndex,
+    names: Names,
     settings: AnswerSettings,
     console: Console,
 ) -> None:
     """Every name is looked up before the first answer: a mistake in the last line costs no waiting."""
-    blocks = list(read_queries(path, entities, relations))  # ids, 8 bytes per query; a pipe is read only once
+    path, out = options.queries, options.out
+    blocks = list(
+        read_queries(path, names.entities, names.relations)
+    )  # ids, 8 bytes per query; a pipe is read only once
     total = sum(map(len, blocks))
     if not total:
         raise UserError(f"--queries={shown_path(path)}: the file has no queries")
@@ -136,11 +131,10 @@ def _names(given: Sequence[str]) -> list[tuple[str, str]]:
 def explain_fact(options: argparse.Namespace, console: Console) -> None:
     """Show why a fact has its score, and what other values would change."""
     trained = load_trained(options.workdir, console.warn)
-    names = trained.run.graph.vocabulary
-    entities, fields = NameIndex("entity", names.entities), NameIndex("field", names.fields)
-    head, tail = entities.id(options.head, "--head"), entities.id(options.tail, "--tail")
-    relation = NameIndex("relation", names.relations).id(options.relation, "--relation")
-    changes = [_change(text, fields) for text in options.set]
+    names = Names(trained.run.graph.vocabulary)
+    head, tail = names.entities.id(options.head, "--head"), names.entities.id(options.tail, "--tail")
+    relation = names.relations.id(options.relation, "--relation")
+    changes = [_change(text, names.fields) for text in options.set]
     cells = [(change.side, change.field) for change in changes]
     for place, (side, field) in enumerate(cells):
         if (side, field) in cells[:place]:
@@ -173,11 +167,10 @@ def _change(text: str, fields: NameIndex) -> Change:
 def impute_values(options: argparse.Namespace, console: Console) -> None:
     """Show the ranks and values between which missing values lie, and how well that works for hidden ones."""
     trained = load_trained(options.workdir, console.warn)
-    names = trained.run.graph.vocabulary
+    names = Names(trained.run.graph.vocabulary)
     if options.entity is not None:
-        NameIndex("entity", names.entities).id(options.entity, "--entity")
-    fields = NameIndex("field", names.fields)
-    asked = [fields.id(name, "--field") for name in dict.fromkeys(options.field or ())]
+        names.entities.id(options.entity, "--entity")
+    asked = [names.fields.id(name, "--field") for name in dict.fromkeys(options.field or ())]
     found = impute(trained, asked or None, options.level)
     if options.entity is not None:
         found["cells"] = [cell for cell in found["cells"] if cell["entity"] == options.entity]
