@@ -81,7 +81,7 @@ def report_as_json(folder: str, report: GraphReport) -> dict[str, Any]:
 
 def print_report(console: Console, folder: str, report: GraphReport) -> None:
     """Tables of counts, then errors and findings."""
-    console.note(f"Graph {shown_name(str(folder))}")
+    console.note(f"Graph {shown_name(str(folder))}", wrap=True)
     if report.facts:
         counts = (
             plural_of(report.num_entities, "entity", "entities"),
@@ -106,7 +106,7 @@ def print_report(console: Console, folder: str, report: GraphReport) -> None:
         console.table(title, "", ("field", ">observed", ">share", ">minimum", ">maximum"), rows)
     for title, lines in (("Errors", report.errors), ("Findings", report.notices())):
         for text in (f"{title}:", *(f"- {line}" for line in lines)) if lines else ():
-            console.note(text)
+            console.note(text, wrap=True)
     console.note("The data have errors." if report.errors else "No errors.")
 
 
