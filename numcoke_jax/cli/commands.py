@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from numcoke_jax.config.checks import SPLIT_TOLERANCE, check_key_exists, closest_key
-from numcoke_jax.config.schema import RULES, SECTIONS
+from numcoke_jax.config.schema import RULES
 from numcoke_jax.data.graph import SPLITS
 from numcoke_jax.system.errors import CLOSE_ENOUGH, UserError, did_you_mean, printable, shown_path
 from numcoke_jax.system.files import home_path
@@ -40,26 +40,29 @@ class OneLineParser(argparse.ArgumentParser):
         message = re.sub(r"^the following arguments are required: ", "missing: ", message)
         raise UserError(f"{printable(message, LONGEST_COMPLAINT)}; see {self.prog} --help")
 
+    def flags(self) -> list[str]:
+        """All flags of the command."""
+        return [flag for action in self._actions for flag in action.option_strings]
+
     def refuse_unknown(self, words: Sequence[str]) -> None:
         """Raises UserError for the first of the words that looks like a flag and is none."""
-        known = [flag for action in self._actions for flag in action.option_strings]
+        known = self.flags()
         for word in itertools.takewhile(lambda word: word != "--", words):
             if word.startswith("--") and word.partition("=")[0] not in known:
                 self.refuse(word)
 
     def refuse(self, word: str) -> NoReturn:
-        """Raises UserError for a word that the command has no use for, with the closest flag."""
+        """Raises UserError for a word that the command has no use for, with the closest flag or key."""
         name, equals, value = word.partition("=")
+        flags = self.flags()
         if name.startswith("--config."):
-            if "--config" not in self._option_string_actions:
+            if "--config" not in flags:
                 raise UserError(f"{name} has no meaning with {self.prog}: the run's config is in its workdir")
             check_key_exists(name.removeprefix("--config."))
-        flags = [flag for action in self._actions for flag in action.option_strings]
         hint = did_you_mean(name, [flag for flag in flags if flag.removeprefix("--") not in RULES])
-        if not hint and "--config" in flags:
-            key, similarity = closest_key(re.sub(r"^--(no-?)?(config\.)?", "", name))
+        key, similarity = closest_key(re.sub(r"^--(no-?)?(config\.)?", "", name))
+        if not hint and "--config" in flags and similarity >= CLOSE_ENOUGH:
             hint = f"; did you mean --{key}{equals}{printable(value) if equals else ''}?"
-            hint = hint if similarity >= CLOSE_ENOUGH and name not in SECTIONS else ""
         hint = hint or f"; see {self.prog} --help"
         raise UserError(f"{printable(word)} is not a flag of {self.prog}{hint}")
 
