@@ -1,5 +1,5 @@
 # Everything a newcomer needs: `make demo` and `make test` start from a fresh clone with nothing installed.
-#   make demo ARGS="--config.seed=1"        more flags for the program
+#   make demo ARGS="--seed=1"        more flags for the program
 #   make test PYTHON=/path/to/python3.12    the interpreter that makes .venv, if there is none yet
 #   make demo REQUIREMENTS=requirements-cpu.txt   no GPU libraries even if there is a GPU
 
@@ -22,7 +22,7 @@ ifneq ($(RAW_TABLES),)
 export NUMCOKE_DATA ?= $(abspath $(RAW_TABLES))
 endif
 
-PROGRAM := $(PY) -m numcoke_jax.main
+PROGRAM := $(PY) -m numcoke_jax
 SCRIPTS := $(wildcard configs/*.py experiments/*.py experiments/*/*.py)
 CHECKED := numcoke_jax tests $(sort $(foreach script,$(SCRIPTS),$(firstword $(subst /, ,$(script)))))
 
@@ -51,16 +51,16 @@ $(INSTALLED): $(REQUIREMENTS) constraints.txt pyproject.toml
 	@touch $@
 
 demo: $(INSTALLED)  ## train on the cars table, which comes with a package, about 2 minutes
-	$(PROGRAM) --config=configs/cars.py $(ARGS)
+	$(PROGRAM) train cars $(ARGS)
 
 spotify: $(INSTALLED)  ## train on the Spotify table
-	$(PROGRAM) --config=configs/spotify.py $(ARGS)
+	$(PROGRAM) train spotify $(ARGS)
 
 credit: $(INSTALLED)  ## train on the table of credit-card clients
-	$(PROGRAM) --config=configs/credit.py $(ARGS)
+	$(PROGRAM) train credit $(ARGS)
 
 us-cities: $(INSTALLED)  ## train on the table of US cities
-	$(PROGRAM) --config=configs/us_cities.py $(ARGS)
+	$(PROGRAM) train us_cities $(ARGS)
 
 test: $(INSTALLED)  ## the fast tests
 	$(PY) -m pytest -q -n 2 -m "not slow" $(ARGS)

@@ -1,6 +1,6 @@
 """The demo: the cars table that the package vega_datasets ships, offline, as a comparative graph.
 
-Command:   python -m numcoke_jax.main --config=configs/cars.py   (or: make demo)
+Command:   numcoke train cars   (or: make demo)
 Hardware:  2 CPU cores, no GPU, 2 GB of memory
 Expected:  under 2 minutes; test MRR, filtered, tail side
 Measured:  test MRR 0.914 (seed 0), 16 seconds of training

@@ -1,6 +1,6 @@
 """The paper's model on FB15k-237: facts of Freebase with 116 numeric fields such as dates, heights, areas.
 
-Command:   python -m numcoke_jax.main --config=configs/fb15k_237.py
+Command:   numcoke train fb15k_237
 Hardware:  a GPU; 4 GB of memory, of which a step takes about 1.5 GiB
 Without:   --config.train.candidates=512 scores a sample of the entities in each step: 3 minutes per epoch on
            2 CPU cores, 0.3 GiB per step

@@ -1,6 +1,6 @@
 """NumCoKE on the Spotify table: songs compared by acousticness, energy, tempo and so on.
 
-Command:   python -m numcoke_jax.main --config=configs/spotify.py   (or: make spotify)
+Command:   numcoke train spotify   (or: make spotify)
 Hardware:  2 CPU cores; a GPU if there is one
 Expected:  under 20 minutes; test MRR, filtered, tail side
 Measured:  test MRR 0.974 (seed 0), under a minute of training while other work ran

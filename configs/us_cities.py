@@ -1,6 +1,6 @@
 """NumCoKE on the US cities table: cities compared by density, latitude, longitude and population.
 
-Command:   python -m numcoke_jax.main --config=configs/us_cities.py   (or: make us-cities)
+Command:   numcoke train us_cities   (or: make us-cities)
 Hardware:  2 CPU cores; a GPU if there is one
 Expected:  under 20 minutes; test MRR, filtered, tail side
 Measured:  test MRR 0.971 (seed 0), under a minute of training while other work ran

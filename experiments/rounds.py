@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 from ml_collections import ConfigDict
 
-from numcoke_jax.cli.command_line import Command, parse_command_line, with_flagfiles
+from numcoke_jax.cli.command_line import Command, parse_command_line
+from numcoke_jax.cli.parser import with_flagfiles
 from numcoke_jax.config.checks import flatten
 from numcoke_jax.config.schema import KEYS
 from numcoke_jax.data.graph import graph_hash
@@ -43,10 +44,10 @@ def round_command(arguments: Sequence[str]) -> Command:
 def flag_names(flags: Sequence[str]) -> list[str]:
     """What the flags set, those of flag files included: "workdir", or "model.dim" of --config.model.dim=8.
 
-    --noconfig.KEY, the other way to write --config.KEY=false, is of the same key.
+    --KEY and --config.KEY are the same, and so are --no-KEY and --noconfig.KEY.
     """
     names = (flag.partition("=")[0] for flag in with_flagfiles(flags) if flag.startswith("-"))
-    return [re.sub(r"^--?((no)?config\.)?", "", name) for name in names]
+    return [re.sub(r"^--?((no)?config\.|no-)?", "", name) for name in names]
 
 
 def refuse_flags(flags: Sequence[str], instead: Mapping[str, str]) -> None:

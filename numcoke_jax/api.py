@@ -1,6 +1,6 @@
 """From a pandas table to ranked answers in a few lines.
 
-    from numcoke_jax.api import NumericKG, train
+    from numcoke_jax import NumericKG, train
 
     kg = NumericKG.from_table(frame, name="Name", relations=["Weight", "Horsepower"])
     model = train(kg, workdir="runs/mine")
@@ -32,11 +32,11 @@ from numcoke_jax.data.tables.own import numeric_columns
 from numcoke_jax.data.variants import SIDES, Change
 from numcoke_jax.inference.explain import explain
 from numcoke_jax.inference.impute import cell_frame, impute
-from numcoke_jax.inference.names import NameIndex, no_text
+from numcoke_jax.inference.names import Names, no_text
 from numcoke_jax.inference.new_entities import read_new_entities, tell
-from numcoke_jax.inference.predict import KNOWN, AnswerSettings, answer_frame
-from numcoke_jax.inference.trained import GRAPH_FOLDER, Trained, load_trained
-from numcoke_jax.runs.file_names import CONFIG_FILE
+from numcoke_jax.inference.predict import KNOWN, AnswerSettings, ask
+from numcoke_jax.inference.trained import Trained, load_trained
+from numcoke_jax.runs.file_names import CONFIG_FILE, GRAPH_FOLDER
 from numcoke_jax.runs.loop import train_and_evaluate
 from numcoke_jax.runs.screen import Screen
 from numcoke_jax.system.errors import UserError, shown_path
@@ -249,15 +249,13 @@ class Model:
             tell(notices, self.trained.params, Screen())
             predictor = self.trained.predictor(new)
             heads = list(new.names) if head is None else heads
-        vocabulary = predictor.graph.vocabulary
-        entities = NameIndex("entity", vocabulary.entities)
-        relation_id = NameIndex("relation", vocabulary.relations).id(relation)
-        queries = np.array([(entities.id(name), relation_id) for name in heads], int).reshape(-1, 2)
+        names = Names(predictor.graph.vocabulary)
+        asked, relation_id = [names.entities.id(name) for name in heads], names.relations.id(relation)
         only = None
         if candidates is not None:
-            only = np.array([entities.id(name) for name in _listed(candidates)], int)
+            only = np.array([names.entities.id(name) for name in _listed(candidates)], int)
         settings = AnswerSettings(top=int(top), known=known, exclude_self=exclude_self, candidates=only)
-        return answer_frame(predictor.answer(queries, settings), queries, vocabulary)
+        return ask(predictor, asked, relation_id, settings)
 
     def explain(
         self,
@@ -290,15 +288,14 @@ class Model:
                     f"explain: {title} needs a mapping of fields to values, such as {{'size': 3}}, "
                     f"got {given!r}"
                 )
-        names = self.trained.run.graph.vocabulary
-        entities, fields = NameIndex("entity", names.entities), NameIndex("field", names.fields)
+        names = Names(self.trained.run.graph.vocabulary)
         changes = [
-            Change(side, fields.id(field), _changed_value(field, value))
+            Change(side, names.fields.id(field), _changed_value(field, value))
             for side, values in zip(SIDES, (head_values, tail_values), strict=True)
             for field, value in (values or {}).items()
         ]
-        relation_id = NameIndex("relation", names.relations).id(relation)
-        return explain(self.trained, entities.id(head), relation_id, entities.id(tail), changes)
+        relation_id, ends = names.relations.id(relation), [names.entities.id(name) for name in (head, tail)]
+        return explain(self.trained, ends[0], relation_id, ends[1], changes)
 
     def impute(self, fields: str | Iterable[str] | None = None, *, level: float = 0.9) -> pd.DataFrame:
         """The ranks and values between which each missing value lies.
@@ -318,7 +315,7 @@ class Model:
         """
         if not (is_number(level) and 0.0 < level < 1.0):
             raise UserError(f"impute: level must be between 0 and 1, got {level!r}")
-        index = NameIndex("field", self.trained.run.graph.vocabulary.fields)
+        index = Names(self.trained.run.graph.vocabulary).fields
         asked = None if fields is None else [index.id(name) for name in _listed(fields)]
         if asked == []:
             raise UserError("impute: fields is empty; name some, or leave it out for all that are compared")

@@ -1,8 +1,8 @@
-"""`python -m numcoke_jax.compare`: see `cli/compare.py`."""
+"""`python -m numcoke_jax.compare`, the earlier name of `numcoke compare`."""
 
 import sys
 
-from numcoke_jax.cli.compare import main
+from numcoke_jax.cli.main import main
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(["compare", *sys.argv[1:]]))

@@ -1,8 +1,8 @@
-"""`python -m numcoke_jax.main`: see `cli/main.py`."""
+"""`python -m numcoke_jax.main --config=...`, the earlier name of `numcoke train ...`; see `cli/parser.py`."""
 
 import sys
 
 from numcoke_jax.cli.main import main
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:] or ["train"]))

@@ -16,8 +16,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from numcoke_jax.cli import build, check, compare, rdf
-from numcoke_jax.cli.command_line import Command, parse_arguments, parse_command_line
+from numcoke_jax.cli.command_line import Command, parse_command_line
+from numcoke_jax.cli.parser import COMMANDS, parse_arguments
+from numcoke_jax.config.files import shipped_configs
 from numcoke_jax.runs.workdir import config_differences, flat_config
 from numcoke_jax.system.errors import UserError
 
@@ -37,7 +38,7 @@ def read(name: str) -> str:
 
 
 def documented_commands(text: str) -> list[list[str]]:
-    """Words of every `make ...` and `python -m numcoke_jax...` in code blocks and code spans of a page.
+    """Words of every `make ...`, `numcoke ...` and `python -m ...` in code blocks and code spans of a page.
 
     A span may run over the ends of lines, not of paragraphs.
     """
@@ -56,8 +57,21 @@ def filled_in(line: str) -> str:
     return re.sub(rf"(?<=[=:])({names})(?=\s|$)", lambda found: PLACEHOLDERS[found[1]], without_brackets)
 
 
+# The words of the program that the modules stand for which gave commands their names before.
+PROGRAMS = ("numcoke", "numcoke_jax", "numcoke_jax.main")
+ALIASES = {
+    "numcoke_jax": [],
+    "numcoke_jax.main": [],
+    "numcoke_jax.compare": ["compare"],
+    "numcoke_jax.data.build": ["data", "build"],
+    "numcoke_jax.data.check": ["data", "check"],
+    "numcoke_jax.data.rdf": ["data", "rdf"],
+}
+
+
 def is_command(line: str) -> bool:
-    return re.match(r"(\w+=\S+ )*(make|python3? -m (numcoke_jax|experiments))\b", line.strip()) is not None
+    command = r"(\w+=\S+ )*(\S+/)?(numcoke [\w-]|(make|python3? -m (numcoke_jax|experiments))\b)"
+    return re.match(command, line.strip()) is not None
 
 
 def makefile_targets() -> set[str]:
@@ -86,25 +100,21 @@ def problems(words: list[str]) -> list[str]:
         targets = [word for word in words[1:] if "=" not in word]
         found = [f"no make target {target}" for target in targets if target not in makefile_targets()]
         return found + flag_problems(shlex.split(variables.get("ARGS", "")))
+    if "-m" not in words:
+        if " ".join(words[1:]) in COMMANDS:  # prose that names a command
+            return []
+        return flag_problems(words[1:])
     module = words[words.index("-m") + 1]
     if importlib.util.find_spec(module) is None:
         return [f"no module {module}"]
     return flag_problems(words[words.index("-m") + 2 :], module)
 
 
-def flag_problems(flags: list[str], module: str = "numcoke_jax.main") -> list[str]:
+def flag_problems(flags: list[str], module: str = "numcoke_jax") -> list[str]:
     """What the program itself objects to: config file, keys, values, names of flags."""
     try:
-        if module == "numcoke_jax.main":
-            parse_arguments(flags)
-        elif module == "numcoke_jax.data.build":
-            build.parser().parse_args(flags)
-        elif module == "numcoke_jax.data.rdf":
-            rdf.parser().parse_args(flags)
-        elif module == "numcoke_jax.data.check":
-            check.parser().parse_args(flags)
-        elif module == "numcoke_jax.compare":
-            compare.parser().parse_args(flags)
+        if module.startswith("numcoke_jax"):
+            assert "--help" in flags or parse_arguments([*ALIASES[module], *flags] or ["train"])
         elif module.startswith("experiments."):
             options, more = importlib.import_module(module).parser().parse_known_args(flags)
             config = [f"--config={options.config}"] if "config" in options else []
@@ -131,9 +141,13 @@ def test_documented_runs_do_not_meet_in_one_workdir(page):
     runs: dict[Path, dict] = {}
     refused = {}
     for words in [*makefile_commands(), *documented_commands(read(page))]:
-        if "numcoke_jax.main" not in words:
+        program = [place for place, word in enumerate(words) if Path(word).name in PROGRAMS]
+        if not program or "--help" in words:
             continue
-        command = parse_arguments(words[words.index("numcoke_jax.main") + 1 :])
+        flags = words[program[0] + 1 :] or ["train"]
+        if flags[0] != "train" and not flags[0].startswith("--"):  # an evaluation takes the run as it is
+            continue
+        command = parse_arguments(flags)
         if not isinstance(command, Command):
             continue
         config = flat_config(command.config)
@@ -145,7 +159,7 @@ def test_documented_runs_do_not_meet_in_one_workdir(page):
 
 def test_readme_shows_the_commands_that_everyone_needs():
     commands = {" ".join(words) for words in documented_commands(read("README.md"))}
-    assert {"make demo", "make test", "python -m numcoke_jax.main --config=configs/spotify.py"} <= {
+    assert {"make demo", "make test", "numcoke train spotify"} <= {
         shown for command in commands for shown in (command, command.partition(" --workdir")[0])
     }
 
@@ -173,10 +187,15 @@ def test_makefile_commands_name_what_exists():
         ("python -m numcoke_jax.main --config.modle.dim=3", "modle"),
         ("python -m numcoke_jax.main --config.model.dim=many", "many"),
         ("python -m numcoke_jax.main --wrokdir=runs/x", "wrokdir"),
+        ("numcoke trian cars", "trian is not a command; did you mean train?"),
+        ("numcoke train cars:papr", "there is no preset 'papr'"),
+        ("numcoke eval --workdir=runs/x --eval.chnk=3", "did you mean --eval.chunk=3?"),
+        ("numcoke predict --workdir=runs/x --haed=x", "did you mean --head?"),
+        ("numcoke data biuld --table=cars", "did you mean data build?"),
         ("python -m numcoke_jax.data.build --tabel=cars --out=DIR", "--table"),
         ("python -m numcoke_jax.data.rdf x.nt --out=DIR --shorten=lst", "--shorten"),
         ("python -m numcoke_jax.data.check DIR --jason", "--jason"),
-        ("python -m experiments.ablation --epoch=3", "--epoch is not a flag"),
+        ("python -m experiments.ablation --epoch=3", "--epoch=3 is not a flag"),
         ("python -m experiments.ablation --config.model.dmi=3", "model.dmi"),
         ("python -m experiments.seeds --config=configs/absent.py", "no config file configs/absent.py"),
         ("python -m experiments.benchmark.step --entities=many", "--entities"),
@@ -279,6 +298,24 @@ def test_requirements_list_the_project_and_its_tools(name):
     issue = {"jax", "flax", "optax", "orbax-checkpoint", "numpy", "pandas", "ml-collections", "pytest"}
     assert issue <= listed
     assert ("jax[cuda12]" in lines) == (name == "requirements.txt")
+
+
+def test_shipped_configs_are_a_package_and_not_copied() -> None:
+    """setup.py installs the folder `configs` as numcoke_jax.configs, where `shipped_configs` looks first."""
+    assert set(shipped_configs().values()) == set((REPOSITORY / "configs").glob("*.py"))
+    folders = (
+        "import setuptools; setuptools.setup = lambda **s: print(sorted(s['packages']), s['package_dir']); "
+    )
+    program = f"{folders} exec(open('setup.py').read())"
+    shown = subprocess.run(
+        [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True
+    ).stdout
+    assert PROJECT["scripts"] == {"numcoke": "numcoke_jax.cli.main:main"}
+    packages = {
+        ".".join(path.relative_to(REPOSITORY).parent.parts)
+        for path in (REPOSITORY / "numcoke_jax").rglob("*.py")
+    }
+    assert shown == f"{sorted([*packages, 'numcoke_jax.configs'])} {{'numcoke_jax.configs': 'configs'}}\n"
 
 
 def test_every_dependency_has_a_reason():

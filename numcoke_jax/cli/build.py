@@ -1,20 +1,19 @@
 """Builds a folder in text layout from a table of entities with numeric columns.
 
-    python -m numcoke_jax.data.build --table=cars.csv --name=Name --relations=Weight,Power --out=DIR
+    numcoke data build --table=cars.csv --name=Name --relations=Weight,Power --out=DIR
 
 The folder holds train.txt, valid.txt, test.txt, neg.txt and literals/numerical_literals.txt, and trains
-with `--config.data.path=DIR`.  The same table, options and seed write the same bytes.  Unless told
+with `--data.path=DIR`.  The same table, options and seed write the same bytes.  Unless told
 otherwise, a table that the package knows is compared as the benchmark does, any other by `OWN_TABLE`.
 """
 
 import argparse
 import dataclasses
-import functools
 import os
-import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
-from numcoke_jax.cli.commands import OneLineParser, as_shares, as_typed, run_command
+from numcoke_jax.cli.commands import OneLineParser, as_shares, as_typed
+from numcoke_jax.config.schema import KEYS
 from numcoke_jax.data.files.folder import write_folder
 from numcoke_jax.data.load import build_graph
 from numcoke_jax.data.public.sources import known_table
@@ -26,34 +25,54 @@ from numcoke_jax.system.errors import UserError, suggestion
 from numcoke_jax.system.files import home_path
 
 KNOWN_TABLE = ComparisonSettings()
+CHOICES = {"protocol": PROTOCOLS, "direction": DIRECTIONS, "groups": GROUPS}
 EPILOG = """\
-A fact (h, "Weight_comp", t) says that h's Weight is above t's; equal or missing values make no fact.
-neg.txt holds, for each (h, r), the nearest t with (t, r, h) among the training facts.
-The defaults for known tables are those of the benchmark. By default, all entities of your own table are
-compared, no value is masked and most facts are for training.
+A fact (h, "Weight_comp", t) says that h's Weight is above t's; equal or missing
+values make no fact.  neg.txt holds, for each (h, r), the nearest t with
+(t, r, h) among the training facts.  The defaults for known tables are those of
+the benchmark.  By default, all entities of your own table are compared, no
+value is masked and most facts are for training.  Quote < and > in a shell.
 Exit code 0 when the folder was written, 2 with one line on stderr otherwise.
 
 examples:
-  python -m numcoke_jax.data.build --table=cars.csv --name=Name --relations=Weight,Power --out=graphs/cars
-  python -m numcoke_jax.data.build --table=cities.tsv --name=city,state --out=graphs/cities --protocol=nearest
-  python -m numcoke_jax.data.build --table=cars --out=graphs/cars --groups=common --group-size=150
-  python -m numcoke_jax.data.build --table=mine.csv --name=Name --out=graphs/mine --missing-rate=0.2
+  numcoke data build --table=cars.csv --name=Name --relations=Weight,Power \\
+      --out=graphs/cars
+  numcoke data build --table=cities.tsv --name=city,state --out=graphs/cities \\
+      --protocol=nearest
+  numcoke data build --table=cars --out=graphs/cars --group-size=150
+  numcoke data build --table=mine.csv --name=Name --out=mine --missing-rate=0.2
 """
 
 
-def parser() -> argparse.ArgumentParser:
-    """The options of the command."""
-    options = OneLineParser(
-        prog="python -m numcoke_jax.data.build",
-        description="Build a numeric knowledge graph, a folder in text layout, from a table.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+def add_options(parser: OneLineParser, command: str) -> None:
+    """The options of the command: where the table is, and the settings of its comparison."""
+    parser.set_defaults(run=_run)
+    parser.description = "Build a numeric knowledge graph, a folder in text layout, from a table."
+    parser.epilog = EPILOG
+    known = ", ".join(TABLES)
+    for name, meaning in (
+        ("name", "that name an entity, joined by ', '; known tables have their own"),
+        ("relations", "with numbers that get a relation (default: all fields, or a known table's own)"),
+        ("fields", "with numbers stored as literals, besides those of --relations (default: all)"),
+    ):
+        parser.add_argument(f"--{name}", metavar="COLUMN,...", help=f"the columns {meaning}")
+    parser.add_argument(
+        "--table",
+        required=True,
+        metavar="FILE|NAME",
+        help=f"csv, tsv (or .gz, .zip), parquet, xlsx (first sheet), or a known table: {known}",
     )
-    _table_options(options.add_argument_group("table"))
-    _comparison_options(options.add_argument_group("comparisons"))
-    _random_options(options.add_argument_group("split, mask and seed"))
-    return options
+    parser.add_argument("--dir", default="", help="folder in which a known table's file is looked for first")
+    parser.add_argument("--out", required=True, type=home_path, metavar="DIR", help="folder; must not exist")
+    settings = parser.add_argument_group("how values are compared")
+    for field in dataclasses.fields(ComparisonSettings):
+        settings.add_argument(
+            f"--{field.name.replace('_', '-')}",
+            type=as_shares if field.name == "split" else type(field.default),
+            choices=CHOICES.get(field.name),
+            metavar=None if field.name in CHOICES else "A,B,C" if field.name == "split" else "N",
+            help=f"{KEYS[f'data.{field.name}'].meaning} {_default(field.name)}".replace("%", "%%"),
+        )
 
 
 def _default(setting: str) -> str:
@@ -61,101 +80,6 @@ def _default(setting: str) -> str:
     known, own = (getattr(settings, setting) for settings in (KNOWN_TABLE, OWN_TABLE))
     known, own = (",".join(map(str, value)) if isinstance(value, tuple) else value for value in (known, own))
     return f"(default: {known})" if known == own else f"(default: {known} for known tables, else {own})"
-
-
-def _table_options(options: argparse._ArgumentGroup) -> None:
-    options.add_argument(
-        "--table",
-        required=True,
-        metavar="FILE|NAME",
-        help=f"csv, tsv (or .gz, .zip), parquet, xlsx (first sheet), or a known table: {', '.join(TABLES)}",
-    )
-    options.add_argument(
-        "--name",
-        metavar="COLUMN,...",
-        help="the column that names an entity, or several, joined by ', '; known tables have their own",
-    )
-    options.add_argument(
-        "--relations",
-        metavar="COLUMN,...",
-        help="numeric columns that get a comparative relation (default: all fields, or a known table's own)",
-    )
-    options.add_argument(
-        "--fields",
-        metavar="COLUMN,...",
-        help="numeric columns stored as literals, besides those of --relations (default: every numeric one)",
-    )
-    options.add_argument("--dir", default="", help="folder in which a known table's file is looked for first")
-    options.add_argument(
-        "--entities", type=int, metavar="N", help=f"keep a sample; 0: all {_default('entities')}"
-    )
-    options.add_argument(
-        "--out", required=True, type=home_path, metavar="DIR", help="folder to write; must not exist"
-    )
-
-
-def _comparison_options(options: argparse._ArgumentGroup) -> None:
-    options.add_argument(
-        "--protocol",
-        choices=PROTOCOLS,
-        help="compare every pair of a group, or each head with its nearest tails only "
-        + _default("protocol"),
-    )
-    options.add_argument(
-        "--neighbours",
-        type=int,
-        metavar="K",
-        help=f"tails per head in protocol nearest {_default('neighbours')}",
-    )
-    options.add_argument(
-        "--direction",
-        choices=DIRECTIONS,
-        help=f"a fact says head > tail or head < tail; quote it in a shell {_default('direction')}",
-    )
-    options.add_argument(
-        "--groups",
-        choices=GROUPS,
-        help=f"a random group of entities per relation, or one for all {_default('groups')}",
-    )
-    options.add_argument(
-        "--group-size",
-        type=int,
-        metavar="G",
-        help=f"entities in a group; 0: all {_default('group_size')}",
-    )
-    options.add_argument(
-        "--negatives-per-pair",
-        type=int,
-        metavar="K",
-        help="known-false tails per (head, relation) in neg.txt; 0: none " + _default("negatives_per_pair"),
-    )
-
-
-def _random_options(options: argparse._ArgumentGroup) -> None:
-    options.add_argument(
-        "--split",
-        type=as_shares,
-        metavar="A,B,C",
-        help=f"shares of train, valid, test {_default('split')}",
-    )
-    options.add_argument(
-        "--missing-rate",
-        type=float,
-        metavar="P",
-        help=f"share of the literals left out {_default('missing_rate')}",
-    )
-    options.add_argument("--seed", type=int, help=f"of all draws {_default('seed')}")
-
-
-def read_options(arguments: Sequence[str]) -> argparse.Namespace:
-    """The options given; raises UserError for a wrong one, with the closest option for an unknown one."""
-    options = parser()
-    known = [option for action in options._actions for option in action.option_strings]
-    for argument in arguments:
-        option = argument.split("=", 1)[0]
-        if option.startswith("--") and option not in known:
-            raise UserError(f"no option {option!r}; {suggestion(option, known)}")
-    return options.parse_args(arguments)
 
 
 def build(options: argparse.Namespace) -> list[str]:
@@ -249,18 +173,8 @@ def split_names(option: str, text: str, known: Collection[str]) -> tuple[str, ..
     return tuple(dict.fromkeys(names))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; the exit code is 0, or 2 after one line on stderr."""
-    return run_command(functools.partial(_run, sys.argv[1:] if arguments is None else arguments))
-
-
-def _run(arguments: Sequence[str]) -> int:
-    options = read_options(arguments)
+def _run(options: argparse.Namespace) -> int:
     for notice in build(options):
         print(notice)
     print(f"written: {options.out}")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

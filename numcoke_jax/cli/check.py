@@ -1,6 +1,6 @@
 """Checks a graph in text layout without training on it.
 
-    python -m numcoke_jax.data.check DIR [--json] [--bad-values=missing]
+    numcoke data check DIR [--json] [--bad-values=missing]
 
 DIR is a folder or zip archive as `data/files/folder.py` describes it.  Prints counts per split, overlaps,
 literal coverage and range per field, and every finding.  Exit code 0: can be trained on; 1: the data have
@@ -9,59 +9,43 @@ errors, which are listed; 2: wrong arguments or a path that cannot be read, one 
 
 import argparse
 import dataclasses
-import functools
 import io
 import json
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.cli.commands import OneLineParser
 from numcoke_jax.data.files.findings import GraphReport
 from numcoke_jax.data.files.folder import BAD_VALUES, inspect_folder
 from numcoke_jax.data.graph import SPLITS
-from numcoke_jax.system.console import shown_share, shown_value
+from numcoke_jax.system.console import Console, shown_share, shown_value
 from numcoke_jax.system.errors import UserError, plural, plural_of, shown_name
 
 JSON_NAMES = 100  # names listed under one key of --json, next to their number
 
 
-def parser() -> argparse.ArgumentParser:
+def add_options(parser: OneLineParser, command: str) -> None:
     """The options of the command."""
-    options = OneLineParser(
-        prog="python -m numcoke_jax.data.check",
-        description="Check a graph in text layout.",
-        allow_abbrev=False,
-    )
-    options.add_argument("folder", metavar="DIR", help="folder, or zip archive of one")
-    options.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
-    options.add_argument(
+    parser.set_defaults(run=_run)
+    parser.description = "Check a graph in text layout. Exit code 0: can be trained on; 1: has errors."
+    parser.add_argument("folder", metavar="DIR", help="folder, or zip archive of one")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    parser.add_argument(
         "--bad-values",
         choices=BAD_VALUES,
         default="error",
         help="literals that are not numbers: list them as errors, or leave them out",
     )
-    return options
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command with `arguments` (default: the command line's) and returns its exit code."""
-    return run_command(functools.partial(_run, sys.argv[1:] if arguments is None else arguments))
-
-
-def _run(arguments: Sequence[str]) -> int:
-    options = parser().parse_args(arguments)
+def _run(options: argparse.Namespace) -> int:
     graph, report = inspect_folder(options.folder, bad_values=options.bad_values)
     try:
         if options.json:
             print(json.dumps(report_as_json(options.folder, report), indent=1))
         else:
-            print_report(Console(highlight=False, markup=False, emoji=False), options.folder, report)
+            print_report(Console(), options.folder, report)
         sys.stdout.flush()
     except BrokenPipeError:
         raise
@@ -96,9 +80,8 @@ def report_as_json(folder: str, report: GraphReport) -> dict[str, Any]:
 
 
 def print_report(console: Console, folder: str, report: GraphReport) -> None:
-    """Tables of counts, then errors and findings, in the width of `console`."""
-    show = functools.partial(_show, console)
-    show(f"Graph {shown_name(str(folder))}")
+    """Tables of counts, then errors and findings."""
+    console.note(f"Graph {shown_name(str(folder))}", wrap=True)
     if report.facts:
         counts = (
             plural_of(report.num_entities, "entity", "entities"),
@@ -106,44 +89,28 @@ def print_report(console: Console, folder: str, report: GraphReport) -> None:
             plural(len(report.fields), "numeric field"),
             plural(report.negatives, "negative"),
         )
-        show(", ".join(counts))
-        console.print(_split_table(report))
+        console.note(", ".join(counts))
+        console.table("Facts", "", ("", *(f">{split}" for split in SPLITS)), _split_rows(report))
     if report.fields:
-        console.print(_field_table(report, console.encoding))
+        rows = [
+            (
+                shown_name(field.name),
+                f"{field.observed:,}",
+                shown_share(field.observed / report.num_entities),
+                shown_value(field.minimum),
+                shown_value(field.maximum),
+            )
+            for field in report.fields
+        ]
+        title = f"Numeric fields of {plural_of(report.num_entities, 'entity', 'entities')}"
+        console.table(title, "", ("field", ">observed", ">share", ">minimum", ">maximum"), rows)
     for title, lines in (("Errors", report.errors), ("Findings", report.notices())):
-        if lines:
-            show(f"{title}:")
-            for line in lines:
-                show(f"- {line}")
-    show("The data have errors." if report.errors else "No errors.")
+        for text in (f"{title}:", *(f"- {line}" for line in lines)) if lines else ():
+            console.note(text, wrap=True)
+    console.note("The data have errors." if report.errors else "No errors.")
 
 
-def _show(console: Console, text: str) -> None:
-    console.print(Text(_encodable(text, console.encoding)))
-
-
-def _encodable(text: str, encoding: str) -> str:
-    """`text` with escapes for what `encoding` lacks, before it is laid out, so that widths are right."""
-    return text.encode(encoding, "backslashreplace").decode(encoding)
-
-
-def _plain_table(title: str) -> Table:
-    return Table(
-        title=title,
-        title_justify="left",
-        title_style="",
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        pad_edge=False,
-        collapse_padding=True,
-    )
-
-
-def _split_table(report: GraphReport) -> Table:
-    table = _plain_table("Facts")
-    table.add_column("")
-    for split in SPLITS:
-        table.add_column(split, justify="right")
+def _split_rows(report: GraphReport) -> list[tuple[str, ...]]:
     lines: dict[str, Sequence[int | None]] = {
         "rows": [report.rows[split] for split in SPLITS],
         "repeated rows": [report.repeated[split] for split in SPLITS],
@@ -153,26 +120,6 @@ def _split_table(report: GraphReport) -> Table:
         "also in train": [report.overlaps.get(("train", split)) for split in SPLITS],
         "also in valid": [report.overlaps.get(("valid", split)) for split in SPLITS],
     }
-    for name, counts in lines.items():
-        table.add_row(name, *("" if count is None else f"{count:,}" for count in counts))
-    return table
-
-
-def _field_table(report: GraphReport, encoding: str) -> Table:
-    table = _plain_table(f"Numeric fields of {plural_of(report.num_entities, 'entity', 'entities')}")
-    table.add_column("field", overflow="fold")
-    for heading in ("observed", "share", "minimum", "maximum"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for field in report.fields:
-        table.add_row(
-            Text(_encodable(shown_name(field.name), encoding)),
-            f"{field.observed:,}",
-            shown_share(field.observed / report.num_entities),
-            shown_value(field.minimum),
-            shown_value(field.maximum),
-        )
-    return table
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return [
+        (name, *("" if count is None else f"{count:,}" for count in counts)) for name, counts in lines.items()
+    ]

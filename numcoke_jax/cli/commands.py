@@ -6,26 +6,78 @@ the keyboard; 141 nobody reads the output any more; 143 terminated, the state sa
 
 import argparse
 import io
+import itertools
 import os
+import re
 import sys
-from collections.abc import Callable
-from typing import NoReturn
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
 
-from numcoke_jax.config.checks import SPLIT_TOLERANCE
+from numcoke_jax.config.checks import SPLIT_TOLERANCE, check_key_exists, closest_key
+from numcoke_jax.config.schema import KEYS
 from numcoke_jax.data.graph import SPLITS
-from numcoke_jax.system.errors import UserError, printable, shown_path
+from numcoke_jax.system.errors import CLOSE_ENOUGH, UserError, did_you_mean, printable, shown_path
+from numcoke_jax.system.files import home_path
 
 NOBODY_READS = 141  # what a shell reports of a process that SIGPIPE ended
+HELP_WIDTH = 80
+LONGEST_COMPLAINT = 400  # characters of what argparse says
 LONGEST_MESSAGE = 2000  # characters of the one line on stderr
 KEPT_END = 400  # of them, the last ones of a longer message, where the remedy is
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """An argparse parser that raises UserError for wrong arguments: its complaint is one line."""
+    """An argparse parser of whole flags whose complaints are one line, a UserError; help fits 80 columns."""
+
+    def __init__(self, **settings: Any) -> None:
+        settings.setdefault("formatter_class", _help_formatter)
+        super().__init__(**{"allow_abbrev": False, **settings})
 
     def error(self, message: str) -> NoReturn:
         """What argparse calls for a wrong argument."""
-        raise UserError(f"{message}; see --help")
+        message = re.sub(r"^argument ([^:]+): ", r"\1: ", message)
+        message = re.sub(r"^the following arguments are required: ", "missing: ", message)
+        raise UserError(f"{printable(message, LONGEST_COMPLAINT)}; see {self.prog} --help")
+
+    def flags(self) -> list[str]:
+        """All flags of the command."""
+        return [flag for action in self._actions for flag in action.option_strings]
+
+    def refuse_unknown(self, words: Sequence[str]) -> None:
+        """Raises UserError for the first of the words that looks like a flag and is none."""
+        known = self.flags()
+        for word in itertools.takewhile(lambda word: word != "--", words):
+            if word.startswith("--") and word.partition("=")[0] not in known:
+                self.refuse(word)
+
+    def refuse(self, word: str) -> NoReturn:
+        """Raises UserError for a word that the command has no use for, with the closest flag or key."""
+        name, equals, value = word.partition("=")
+        flags = self.flags()
+        if name.startswith("--config."):
+            if "--config" not in flags:
+                raise UserError(f"{name} has no meaning with {self.prog}: the run's config is in its workdir")
+            check_key_exists(name.removeprefix("--config."))
+        hint = did_you_mean(name, [flag for flag in flags if flag.removeprefix("--") not in KEYS])
+        key, similarity = closest_key(re.sub(r"^--(no-?)?(config\.)?", "", name))
+        if not hint and "--config" in flags and similarity >= CLOSE_ENOUGH:
+            hint = f"; did you mean --{key}{equals}{printable(value) if equals else ''}?"
+        hint = hint or f"; see {self.prog} --help"
+        raise UserError(f"{printable(word)} is not a flag of {self.prog}{hint}")
+
+
+def add_cache_option(parser: argparse.ArgumentParser) -> None:
+    """--no-cache, of the commands that compile."""
+    parser.add_argument(
+        "--no-cache",
+        action="store_true",
+        help="compile anew, without the functions kept in the user's cache folder; results are the same",
+    )
+
+
+def _help_formatter(prog: str) -> argparse.HelpFormatter:
+    return argparse.RawDescriptionHelpFormatter(prog, max_help_position=26, width=HELP_WIDTH)
 
 
 def escape_what_cannot_be_shown() -> None:
@@ -44,6 +96,13 @@ def as_typed(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
+def as_folder(text: str) -> Path:
+    """A folder that is named, as the type of an argparse option."""
+    if not text:
+        raise argparse.ArgumentTypeError("is empty: give a folder")
+    return home_path(text)
+
+
 def as_shares(text: str) -> tuple[float, ...]:
     """Shares of train, valid and test such as "0.8,0.1,0.1", as the type of an argparse option."""
     try:
@@ -57,12 +116,12 @@ def as_shares(text: str) -> tuple[float, ...]:
     return shares
 
 
-def run_command(action: Callable[[], int], interrupted: str = "interrupted") -> int:
+def run_command(action: Callable[[], int], interrupted: str = "") -> int:
     """What `action` returns, or the exit code of the error it raises, which is reported in one line.
 
     Args:
       action: the command itself.
-      interrupted: what to say when the user stops it from the keyboard.
+      interrupted: what to say when the user stops it from the keyboard, unless the action says it.
     """
     _open_what_is_closed()
     escape_what_cannot_be_shown()
@@ -94,8 +153,8 @@ def _told(action: Callable[[], int], interrupted: str) -> int:
     except OSError as error:  # a full disk, a missing permission, a name that is too long, wherever it occurs
         where = f"{shown_path(error.filename)}: " if isinstance(error.filename, str | os.PathLike) else ""
         return _fail(f"{where}{error.strerror or error}; fix this, then run the same command again", 2)
-    except KeyboardInterrupt:
-        return _fail(interrupted, 130)
+    except KeyboardInterrupt as stopped:
+        return _fail(str(stopped) or interrupted or "interrupted", 130)
 
 
 def _open_what_is_closed() -> None:

@@ -1,16 +1,15 @@
-"""Puts finished runs side by side: `python -m numcoke_jax.compare RUN RUN ...`.
+"""Puts finished runs side by side: `numcoke compare RUN RUN ...`.
 
 Reads report.json and config.json of every workdir and nothing else: needs no data, no model and no JAX.
 Shows the metrics of each run, the MRR by relation, and the config keys in which the runs differ.
 """
 
-import functools
+import argparse
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from numcoke_jax.cli.commands import OneLineParser, as_typed, run_command
+from numcoke_jax.cli.commands import OneLineParser
 from numcoke_jax.evaluation.metrics import METRICS
 from numcoke_jax.runs.compare import comparison, read_runs
 from numcoke_jax.runs.order_tables import ORDER_REMARK, TERMINAL_TITLES, order_cells
@@ -25,27 +24,18 @@ LONGEST_CELL = 14
 NOT_THERE = "-"
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Runs the command that the arguments describe and returns the exit code."""
-    return run_command(functools.partial(_run, arguments))
-
-
-def parser() -> OneLineParser:
+def add_options(parser: OneLineParser, command: str) -> None:
     """The options of the command."""
-    options = OneLineParser(
-        prog="python -m numcoke_jax.compare",
-        description="Puts finished runs side by side: order and rank metrics, also by relation, config keys "
-        "that differ.",
-        allow_abbrev=False,
+    parser.set_defaults(run=_run)
+    parser.description = (
+        "Order and rank metrics of finished runs side by side, with the config keys that differ."
     )
-    options.add_argument("runs", nargs="+", metavar="RUN", help="workdir of a finished run")
-    options.add_argument("--json", action="store_true", help="print the same as JSON")
-    return options
+    parser.add_argument("runs", nargs="+", metavar="RUN", type=home_path, help="workdir of a finished run")
+    parser.add_argument("--json", action="store_true", help="print the same as JSON")
 
 
-def _run(arguments: Sequence[str]) -> int:
-    options = parser().parse_args([as_typed(argument) for argument in arguments])
-    runs = read_runs([home_path(run) for run in options.runs])
+def _run(options: argparse.Namespace) -> int:
+    runs = read_runs(options.runs)
     if options.json:
         print(json.dumps(comparison(runs), indent=2))  # in ASCII: a locale's escapes would not be JSON
     else:
@@ -141,7 +131,3 @@ def _shortened(value: Any) -> str:
 
 def _lowest(mrrs: Sequence[float | None]) -> float:
     return min((mrr for mrr in mrrs if mrr is not None), default=1.0)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -3,15 +3,16 @@
 import io
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
 import numpy as np
-from matplotlib.figure import Figure
 
 from numcoke_jax.data.variants import SIDES
 from numcoke_jax.system.console import Console, shown_value
 from numcoke_jax.system.files import write_bytes_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MOST_FIELDS = 8  # shown on a terminal, those with most attention
 SHOWN_HEADS = 4
@@ -45,6 +46,8 @@ def show(found: Mapping[str, Any], console: Console) -> None:
 
 def figure(found: Mapping[str, Any], path: Path) -> None:
     """Write terms, and attention of both entities, as a PNG; raises UserError if that is impossible."""
+    import matplotlib  # it takes half as long as JAX
+
     # Two dollar signs in the names would begin and end a formula, and most texts are not one.
     with matplotlib.rc_context({"text.parse_math": False}):
         drawn = io.BytesIO()
@@ -52,7 +55,9 @@ def figure(found: Mapping[str, Any], path: Path) -> None:
     write_bytes_atomically(path, drawn.getvalue())
 
 
-def _panels(found: Mapping[str, Any]) -> Figure:
+def _panels(found: Mapping[str, Any]) -> "Figure":
+    from matplotlib.figure import Figure
+
     sides = list(found.get("attention", {}))
     panels = Figure(figsize=(5 + 4 * len(sides), 5), layout="constrained")
     axes = panels.subplots(1, 1 + len(sides), squeeze=False)[0]

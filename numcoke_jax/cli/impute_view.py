@@ -9,7 +9,6 @@ from numcoke_jax.inference.impute import cell_frame
 from numcoke_jax.system.console import Console, shown_value
 from numcoke_jax.system.files import write_bytes_atomically, write_json_atomically
 
-SUFFIXES = (".csv", ".json", ".parquet")
 WHICH = {
     "masked": "values masked by data.missing_rate",
     "hidden": "observed values, hidden in turn",

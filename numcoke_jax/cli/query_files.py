@@ -9,7 +9,7 @@ import csv
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -22,7 +22,6 @@ from numcoke_jax.inference.names import NameIndex
 from numcoke_jax.inference.predict import COLUMNS
 from numcoke_jax.system.errors import UserError, printable, shown_path
 
-SUFFIXES = (".csv", ".json", ".jsonl", ".parquet")
 BLOCK = 4096  # queries
 
 
@@ -70,18 +69,6 @@ def name_lines(path: Path, flag: str) -> Iterator[tuple[int, str]]:
         raise UserError(f"{flag}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{flag}: is not UTF-8 ({error.reason}); save it as such") from None
-
-
-def check_out(path: Path, suffixes: Iterable[str], overwrite: bool) -> None:
-    """Raises UserError if `path` has another ending, no folder, or exists and may not be replaced."""
-    if path.suffix not in suffixes:
-        raise UserError(f"--out={shown_path(path)}: the name must end in one of {', '.join(suffixes)}")
-    if path.exists() and not overwrite:
-        raise UserError(f"--out={shown_path(path)} already exists; give another name, or --overwrite")
-    if not path.parent.is_dir():
-        raise UserError(
-            f"--out={shown_path(path)}: there is no folder {shown_path(path.parent)}; create it first"
-        )
 
 
 @contextlib.contextmanager

@@ -1,24 +1,22 @@
 """An RDF file (N-Triples or Turtle, also gzipped) -> a folder in text layout.
 
-    python -m numcoke_jax.data.rdf FILE --out=DIR [--shorten=last] [--split=0.8,0.1,0.1] [--seed=0]
+    numcoke data rdf FILE --out=DIR [--shorten=last] [--split=0.8,0.1,0.1] [--seed=0]
 
 RDF has neither splits nor short, readable names, and parsing it takes longer than
-reading text: convert once, then train with `--config.data.path=DIR`.  `data/files/rdf.py` says which
+reading text: convert once, then train with `--data.path=DIR`.  `data/files/rdf.py` says which
 statements become facts and literals, and which are left out and counted.
 """
 
 import argparse
-import functools
 import os
 import re
-import sys
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from numcoke_jax.cli.commands import OneLineParser, as_shares, run_command
+from numcoke_jax.cli.commands import OneLineParser, as_shares
 from numcoke_jax.data.files.encode import encode_graph
 from numcoke_jax.data.files.findings import GraphReport
 from numcoke_jax.data.files.folder import write_folder
@@ -32,13 +30,15 @@ SHORTEN = ("none", "last", "prefix")
 SPLIT_BY = ("triple", "relation")
 RDF_SPLIT_STREAM = 200  # apart from the streams of `comparisons` and `synthetic`
 EPILOG = """\
-Statements whose object is an IRI become facts, numeric typed literals become literals, the rest is
-left out and counted.  Exit code 0 when the folder was written, 2 with one line on stderr otherwise.
+Statements whose object is an IRI become facts, numeric typed literals become
+literals, the rest is left out and counted.  Exit code 0 when the folder was
+written, 2 with one line on stderr otherwise.
 
 examples:
-  python -m numcoke_jax.data.rdf cities.nt.gz --out=graphs/cities --shorten=last
-  python -m numcoke_jax.data.rdf cities.ttl --out=graphs/cities --shorten=prefix --split-by=relation
-  python -m numcoke_jax.data.rdf cities.nt --out=DIR --shorten=prefix --prefix=ex=http://example.org/
+  numcoke data rdf cities.nt.gz --out=graphs/cities --shorten=last
+  numcoke data rdf cities.ttl --out=DIR --shorten=prefix --split-by=relation
+  numcoke data rdf cities.nt --out=DIR --shorten=prefix \\
+      --prefix=ex=http://example.org/
 """
 
 
@@ -176,26 +176,22 @@ def build_rdf_graph(
     return graph, report
 
 
-def parser() -> argparse.ArgumentParser:
+def add_options(parser: OneLineParser, command: str) -> None:
     """The options of the command."""
-    options = OneLineParser(
-        prog="python -m numcoke_jax.data.rdf",
-        description="Write an RDF file as a numeric knowledge graph, a folder in text layout.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    options.add_argument("file", metavar="FILE", help=f"its name ends in {', '.join(FORMATS)}, also with .gz")
-    options.add_argument(
+    parser.set_defaults(run=_run)
+    parser.description = "Write an RDF file as a numeric knowledge graph, a folder in text layout."
+    parser.epilog = EPILOG
+    parser.add_argument("file", metavar="FILE", help=f"its name ends in {', '.join(FORMATS)}, also with .gz")
+    parser.add_argument(
         "--out", required=True, type=home_path, metavar="DIR", help="folder to write; must not exist"
     )
-    options.add_argument(
+    parser.add_argument(
         "--shorten",
         choices=SHORTEN,
         default="none",
         help="names: whole IRIs, their last segments, or PREFIX:REST (default: %(default)s)",
     )
-    options.add_argument(
+    parser.add_argument(
         "--prefix",
         type=_prefix,
         action="append",
@@ -203,21 +199,20 @@ def parser() -> argparse.ArgumentParser:
         metavar="NAME=IRI",
         help="for --shorten=prefix, besides those that a Turtle file declares; may be given several times",
     )
-    options.add_argument(
+    parser.add_argument(
         "--split",
         type=as_shares,
         default=(0.8, 0.1, 0.1),
         metavar="A,B,C",
         help="shares of train, valid, test (default: 0.8,0.1,0.1)",
     )
-    options.add_argument(
+    parser.add_argument(
         "--split-by",
         choices=SPLIT_BY,
         default="triple",
         help="take the shares of all facts, or of each relation's (default: %(default)s)",
     )
-    options.add_argument("--seed", type=int, default=0, help="of the split (default: %(default)s)")
-    return options
+    parser.add_argument("--seed", type=int, default=0, help="of the split (default: %(default)s)")
 
 
 def _prefix(text: str) -> tuple[str, str]:
@@ -250,18 +245,8 @@ def convert(options: argparse.Namespace) -> list[str]:
     return [content.describe(), *report.notices()]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; the exit code is 0, or 2 after one line on stderr."""
-    return run_command(functools.partial(_run, sys.argv[1:] if arguments is None else arguments))
-
-
-def _run(arguments: Sequence[str]) -> int:
-    options = parser().parse_args(arguments)
+def _run(options: argparse.Namespace) -> int:
     for notice in convert(options):
         print(notice)
     print(f"written: {options.out}")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,23 +1,21 @@
-"""The modes that use a trained model, from checked arguments to what the user sees."""
+"""The commands that use a trained model, from checked arguments to what the user sees."""
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from numcoke_jax.cli import impute_view
 from numcoke_jax.cli.explain_view import figure, show
-from numcoke_jax.cli.query_files import SUFFIXES, answer_writer, check_out, name_lines, read_queries
-from numcoke_jax.cli.use_command_line import UseCommand
+from numcoke_jax.cli.query_files import answer_writer, name_lines, read_queries
 from numcoke_jax.data.tables.cells import column_numbers, read_table
 from numcoke_jax.data.variants import Change
 from numcoke_jax.inference.explain import explain
 from numcoke_jax.inference.impute import impute
-from numcoke_jax.inference.names import NameIndex
+from numcoke_jax.inference.names import NameIndex, Names
 from numcoke_jax.inference.new_entities import read_new_entities, tell
-from numcoke_jax.inference.predict import AnswerSettings, Predictor, answer_frame
+from numcoke_jax.inference.predict import AnswerSettings, Predictor, answer_frame, ask
 from numcoke_jax.inference.trained import Trained, load_trained
 from numcoke_jax.runs.memory import USE_REMEDY, out_of_memory_told
 from numcoke_jax.runs.unseen import NewEntities
@@ -26,8 +24,8 @@ from numcoke_jax.system.errors import UserError, printable, shown_path
 from numcoke_jax.system.files import home_path, write_json_atomically
 
 
-def run_use_command(command: UseCommand, console: Console) -> None:
-    """Run the command.
+def run_use_command(options: argparse.Namespace, console: Console) -> None:
+    """Run the command that checked options describe.
 
     Raises:
       UserError: no usable run in the workdir, an unknown name, a file that cannot be read or written, a
@@ -35,46 +33,36 @@ def run_use_command(command: UseCommand, console: Console) -> None:
       FloatingPointError: a score is not finite.
     """
     with out_of_memory_told(USE_REMEDY):
-        _MODES[command.mode](command, console)
+        _COMMANDS[options.command](options, console)
 
 
-def predict(command: UseCommand, console: Console) -> None:
+def predict(options: argparse.Namespace, console: Console) -> None:
     """Answer one query on the screen (and in a file), or a file of queries in a file."""
-    options = command.options
-    out = home_path(options.out) if options.out is not None else None
-    if out is not None:
-        check_out(out, SUFFIXES, options.overwrite)
-    trained = load_trained(command.workdir, console.warn)
+    trained = load_trained(options.workdir, console.warn)
     new = _new_entities(options, trained, console)
     predictor = trained.predictor(new)
-    vocabulary = predictor.graph.vocabulary
-    entities, relations = (
-        NameIndex("entity", vocabulary.entities),
-        NameIndex("relation", vocabulary.relations),
-    )
-    settings = _settings(options, entities)
+    names = Names(predictor.graph.vocabulary)
+    settings = _settings(options, names.entities)
     if options.queries is not None:
-        assert out is not None
-        _answer_file(home_path(options.queries), out, predictor, entities, relations, settings, console)
+        _answer_file(options, predictor, names, settings, console)
         return
-    asked = relations.id(options.relation, "--relation")
-    names = [options.head] if options.head is not None else list(new.names if new else ())
-    queries = np.array([[entities.id(name, "--head"), asked] for name in names])
-    frame = answer_frame(predictor.answer(queries, settings), queries, vocabulary)
+    relation = names.relations.id(options.relation, "--relation")
+    heads = [options.head] if options.head is not None else list(new.names if new else ())
+    frame = ask(predictor, [names.entities.id(head, "--head") for head in heads], relation, settings)
     remark = "known facts excluded" if settings.known == "exclude" else "known facts marked"
-    for name in names:
+    for name in heads:
         _show_answers(frame[frame["head"] == name], name, options.relation, remark, console)
-    if out is not None:
-        with answer_writer(out) as write:
+    if options.out is not None:
+        with answer_writer(options.out) as write:
             write(frame)
-        console.note(f"written to {shown_path(out)}")
+        console.note(f"written to {shown_path(options.out)}")
 
 
 def _new_entities(options: argparse.Namespace, trained: Trained, console: Console) -> NewEntities | None:
     """The entities of --entities; reports how far the model can be trusted with them."""
     if options.entities is None:
         return None
-    table = read_table(home_path(options.entities))
+    table = read_table(options.entities)
     new, notices = read_new_entities(table, trained.run.graph, options.name)
     tell(notices, trained.params, console)
     return new
@@ -90,16 +78,17 @@ def _show_answers(frame: pd.DataFrame, head: str, relation: str, remark: str, co
 
 
 def _answer_file(
-    path: Path,
-    out: Path,
+    options: argparse.Namespace,
     predictor: Predictor,
-    entities: NameIndex,
-    relations: NameIndex,
+    names: Names,
     settings: AnswerSettings,
     console: Console,
 ) -> None:
     """Every name is looked up before the first answer: a mistake in the last line costs no waiting."""
-    blocks = list(read_queries(path, entities, relations))  # ids, 8 bytes per query; a pipe is read only once
+    path, out = options.queries, options.out
+    blocks = list(
+        read_queries(path, names.entities, names.relations)
+    )  # ids, 8 bytes per query; a pipe is read only once
     total = sum(map(len, blocks))
     if not total:
         raise UserError(f"--queries={shown_path(path)}: the file has no queries")
@@ -139,30 +128,25 @@ def _names(given: Sequence[str]) -> list[tuple[str, str]]:
     return found
 
 
-def explain_fact(command: UseCommand, console: Console) -> None:
+def explain_fact(options: argparse.Namespace, console: Console) -> None:
     """Show why a fact has its score, and what other values would change."""
-    options = command.options
-    out = home_path(options.out) if options.out is not None else None
-    if out is not None:
-        check_out(out, (".json", ".png"), options.overwrite)
-    trained = load_trained(command.workdir, console.warn)
-    names = trained.run.graph.vocabulary
-    entities, fields = NameIndex("entity", names.entities), NameIndex("field", names.fields)
-    head, tail = entities.id(options.head, "--head"), entities.id(options.tail, "--tail")
-    relation = NameIndex("relation", names.relations).id(options.relation, "--relation")
-    changes = [_change(text, fields) for text in options.set]
+    trained = load_trained(options.workdir, console.warn)
+    names = Names(trained.run.graph.vocabulary)
+    head, tail = names.entities.id(options.head, "--head"), names.entities.id(options.tail, "--tail")
+    relation = names.relations.id(options.relation, "--relation")
+    changes = [_change(text, names.fields) for text in options.set]
     cells = [(change.side, change.field) for change in changes]
     for place, (side, field) in enumerate(cells):
         if (side, field) in cells[:place]:
             raise UserError(f"--set={printable(options.set[place])}: this field of the {side} is set twice")
     found = explain(trained, head, relation, tail, changes)
     show(found, console)
-    if out is not None:
-        if out.suffix == ".json":
-            write_json_atomically(out, found)
+    if options.out is not None:
+        if options.out.suffix == ".json":
+            write_json_atomically(options.out, found)
         else:
-            figure(found, out)
-        console.note(f"written to {shown_path(out)}")
+            figure(found, options.out)
+        console.note(f"written to {shown_path(options.out)}")
 
 
 def _change(text: str, fields: NameIndex) -> Change:
@@ -180,25 +164,20 @@ def _change(text: str, fields: NameIndex) -> Change:
     return Change(side, field, float(values[0]) if observed[0] else None)
 
 
-def impute_values(command: UseCommand, console: Console) -> None:
+def impute_values(options: argparse.Namespace, console: Console) -> None:
     """Show the ranks and values between which missing values lie, and how well that works for hidden ones."""
-    options = command.options
-    out = home_path(options.out) if options.out is not None else None
-    if out is not None:
-        check_out(out, impute_view.SUFFIXES, options.overwrite)
-    trained = load_trained(command.workdir, console.warn)
-    names = trained.run.graph.vocabulary
+    trained = load_trained(options.workdir, console.warn)
+    names = Names(trained.run.graph.vocabulary)
     if options.entity is not None:
-        NameIndex("entity", names.entities).id(options.entity, "--entity")
-    fields = NameIndex("field", names.fields)
-    asked = [fields.id(name, "--field") for name in dict.fromkeys(options.field or ())]
+        names.entities.id(options.entity, "--entity")
+    asked = [names.fields.id(name, "--field") for name in dict.fromkeys(options.field or ())]
     found = impute(trained, asked or None, options.level)
     if options.entity is not None:
         found["cells"] = [cell for cell in found["cells"] if cell["entity"] == options.entity]
     impute_view.show(found, options.top, console)
-    if out is not None:
-        impute_view.write(found, out)
-        console.note(f"written to {shown_path(out)}")
+    if options.out is not None:
+        impute_view.write(found, options.out)
+        console.note(f"written to {shown_path(options.out)}")
 
 
-_MODES = {"predict": predict, "explain": explain_fact, "impute": impute_values}
+_COMMANDS = {"predict": predict, "explain": explain_fact, "impute": impute_values}

@@ -5,6 +5,7 @@ by its size and a time stamp, and an experiment must never run with the values o
 """
 
 import difflib
+import os
 import traceback
 import types
 from collections.abc import Callable
@@ -23,7 +24,8 @@ from numcoke_jax.system.files import home_path, read_json
 def load_config(path: str) -> ConfigDict:
     """The config that `get_config()` of the file returns, its keys checked one by one.
 
-    `path` may end in ":PRESET", one of `presets.PRESETS`, which is then applied.
+    `path` may be the name of a shipped config, and may end in ":PRESET", one of `presets.PRESETS`, which is
+    then applied.
 
     Rules that combine keys are left to `checks.check_config`: overrides may still satisfy them.
 
@@ -32,7 +34,7 @@ def load_config(path: str) -> ConfigDict:
         is unknown, missing or has a value that its rule refuses; or the preset does not exist.
     """
     path, preset = split_preset(path)
-    path = str(home_path(path))
+    path = str(_found(path))
     module = _run_file(Path(path))
     if not callable(module.__dict__.get("get_config")):
         raise UserError(f"{shown_path(path)} has no function get_config(): a config file must define one")
@@ -75,7 +77,22 @@ def stored_config(path: Path, warn: Callable[[str], None]) -> ConfigDict:
 def split_preset(path: str) -> tuple[str, str]:
     """configs/credit.py:paper -> ("configs/credit.py", "paper"); the preset is "" if none is named."""
     file, colon, preset = path.rpartition(":")
-    return (file, preset) if colon and file.endswith(".py") else (path, "")
+    return (file, preset) if colon and (file.endswith(".py") or file in shipped_configs()) else (path, "")
+
+
+def shipped_configs() -> dict[str, Path]:
+    """The config files that come with the package, by name: in its folder `configs`, or the checkout's."""
+    package = Path(__file__).parents[1]
+    return {
+        file.stem: file
+        for file in _python_files(package / "configs") or _python_files(package.parent / "configs")
+    }
+
+
+def _found(path: str) -> Path:
+    """The file that a path means: itself if it exists, else the shipped config of that name."""
+    file = home_path(path)
+    return file if os.path.lexists(file) else shipped_configs().get(path, file)
 
 
 def canonical_config(config: ConfigDict) -> ConfigDict:
@@ -127,9 +144,9 @@ def _failure(path: str, error: BaseException) -> str:
 
 def _closest_file(path: Path) -> str:
     """A hint: configs/cars.py for "cars", "configs/car.py" and "config/cars.py", else all that exist."""
-    known = {file.stem: file for folder in (Path("configs"), path.parent) for file in _python_files(folder)}
-    if not known:
-        return "; name one with --config=FILE"
+    known: dict[str, str | Path] = {name: name for name in shipped_configs()}
+    folders = [Path("configs"), *([path.parent] if path.suffix or path.name != str(path) else [])]
+    known |= {file.stem: file for folder in folders for file in _python_files(folder)}
     close = difflib.get_close_matches(path.stem, known, n=1)
     if close:
         return f"; did you mean {shown_path(known[close[0]])}?"

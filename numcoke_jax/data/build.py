@@ -1,8 +1,8 @@
-"""`python -m numcoke_jax.data.build`: see `cli/build.py`."""
+"""`python -m numcoke_jax.data.build`, the earlier name of `numcoke data build`."""
 
 import sys
 
-from numcoke_jax.cli.build import main
+from numcoke_jax.cli.main import main
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(["data", "build", *sys.argv[1:]]))

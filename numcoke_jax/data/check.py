@@ -1,8 +1,8 @@
-"""`python -m numcoke_jax.data.check`: see `cli/check.py`."""
+"""`python -m numcoke_jax.data.check`, the earlier name of `numcoke data check`."""
 
 import sys
 
-from numcoke_jax.cli.check import main
+from numcoke_jax.cli.main import main
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(["data", "check", *sys.argv[1:]]))

@@ -1,8 +1,8 @@
-"""`python -m numcoke_jax.data.rdf`: see `cli/rdf.py`."""
+"""`python -m numcoke_jax.data.rdf`, the earlier name of `numcoke data rdf`."""
 
 import sys
 
-from numcoke_jax.cli.rdf import main
+from numcoke_jax.cli.main import main
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(["data", "rdf", *sys.argv[1:]]))

@@ -85,7 +85,7 @@ class Calibration:
             return cls(_scale(stored), own, True)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise UserError(
-                f"{where}: its calibration is not from this run ({error}); write it again with --mode=eval"
+                f"{where}: its calibration is not from this run ({error}); write it again with numcoke eval"
             ) from None
 
 

@@ -4,7 +4,7 @@ import difflib
 import heapq
 from collections.abc import Sequence
 
-from numcoke_jax.data.tables.cells import cell_text
+from numcoke_jax.data.graph import Vocabulary
 from numcoke_jax.system.errors import UserError, printable
 
 SHOWN = 3  # closest names in a message
@@ -14,6 +14,8 @@ LEAST_SIMILAR = 0.5
 
 def no_text(name: object) -> str:
     """The message about something given as a name that is not text, with the name that it would make."""
+    from numcoke_jax.data.tables.cells import cell_text  # with pandas, which a misspelt name does not need
+
     given, text = printable(repr(name)), printable(repr(cell_text(name) or str(name)))
     return f"a name must be text, got {given}: give {text} if that is the name"
 
@@ -74,6 +76,15 @@ class NameIndex:
             return f"the closest: {', '.join(printable(repr(known)) for known in close)}"
         some = ", ".join(printable(repr(known)) for known in self.names[:SHOWN])
         return f"none of the {len(self.names):,} is similar; examples: {some}" if some else "there is none"
+
+
+class Names:
+    """The names of a graph, by what they name: `entities`, `relations`, `fields`."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.entities = NameIndex("entity", vocabulary.entities)
+        self.relations = NameIndex("relation", vocabulary.relations)
+        self.fields = NameIndex("field", vocabulary.fields)
 
 
 def _grams(name: str) -> set[str]:

@@ -217,6 +217,12 @@ def _no_answers() -> Answers:
     return Answers(**{name: np.empty(0, dtype) for name, dtype in empty.items()})
 
 
+def ask(predictor: Predictor, heads: Sequence[int], relation: int, settings: AnswerSettings) -> pd.DataFrame:
+    """The best tails of (head, relation, ?) for each head, as a table with `COLUMNS`."""
+    queries = np.array([(head, relation) for head in heads], int).reshape(-1, 2)
+    return answer_frame(predictor.answer(queries, settings), queries, predictor.graph.vocabulary)
+
+
 def answer_frame(answers: Answers, queries: np.ndarray, vocabulary: Vocabulary) -> pd.DataFrame:
     """Answers as a table with `COLUMNS`; `known` names the split that has the fact, or is "".
 

@@ -1,21 +1,18 @@
 """A finished run, loaded for use: its data, its functions and its best parameters."""
 
 import dataclasses
-import os
 import pathlib
 from typing import Any
 
-from numcoke_jax.config.files import stored_config
 from numcoke_jax.evaluation.calibration import Calibration
 from numcoke_jax.inference.predict import Predictor
-from numcoke_jax.runs.file_names import CONFIG_FILE, REPORT_FILE
-from numcoke_jax.runs.resume import Warn, checkpoints_of, newest_state
+from numcoke_jax.runs.file_names import REPORT_FILE
+from numcoke_jax.runs.resume import Progress, Warn, checkpoints_of, newest_state
 from numcoke_jax.runs.run import Run, create_run
+from numcoke_jax.runs.stored import run_config
 from numcoke_jax.runs.unseen import NewEntities, extended
-from numcoke_jax.system.errors import UserError, printable, shown_path
-from numcoke_jax.system.files import home_path, read_json
-
-GRAPH_FOLDER = "graph"  # in a workdir: the graph of a run that was started from a table in memory
+from numcoke_jax.system.errors import UserError, shown_path
+from numcoke_jax.system.files import read_json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,40 +39,32 @@ def load_trained(workdir: pathlib.Path, warn: Warn) -> Trained:
     Raises:
       UserError: there is no run or no usable checkpoint, or the data are not those of the run.
     """
-    if not workdir.is_dir():
-        raise UserError(f"{shown_path(workdir)}: there is no such folder; give the workdir of a finished run")
-    config = stored_config(workdir / CONFIG_FILE, warn)
-    if (workdir / GRAPH_FOLDER).is_dir():  # wherever the workdir has been moved to
-        config.data.path = str(workdir / GRAPH_FOLDER)
-    elif config.data.path and not os.path.exists(home_path(config.data.path)):
-        raise UserError(
-            f"{shown_path(workdir / CONFIG_FILE)}: there is nothing at "
-            f"data.path={printable(config.data.path)}, seen from {shown_path(os.getcwd())}; start the "
-            "program where the run was trained, or change data.path there to where the data are now"
-        )
+    config = run_config(workdir, warn)
     config.mesh.data = config.mesh.entity = 1  # however many devices it was trained on
     run = create_run(config)
     with checkpoints_of(run, workdir) as checkpoints:
-        newest = newest_state(run, checkpoints, warn)
-        if newest is None or not newest[1].patience.best_step:
+        state, progress = newest_state(run, checkpoints, warn) or (None, Progress())
+        best_step = progress.patience.best_step
+        if state is None or not best_step:
             raise UserError(f"{shown_path(workdir)}: no checkpoint was validated; train there first")
-        best = checkpoints.restore(checkpoints.usable_at(newest[1].patience.best_step))
+        if int(state.step) != best_step:
+            state = checkpoints.restore(checkpoints.usable_at(best_step)).state
     report = _report_of(workdir, warn)
     where = shown_path(workdir / REPORT_FILE)
     calibration = Calibration.from_report(report.get("calibration"), run.graph.vocabulary.relations, where)
     if report and not calibration.fitted:
         warn(f"{where} has no calibration: probabilities are sigmoids of the raw scores")
-    return Trained(run, best.state.params, calibration, report)
+    return Trained(run, state.params, calibration, report)
 
 
 def _report_of(workdir: pathlib.Path, warn: Warn) -> dict[str, Any]:
     path = workdir / REPORT_FILE
     if not path.exists():
-        warn(f"there is no {shown_path(path)}: probabilities are not calibrated; --mode=eval writes it")
+        warn(f"there is no {shown_path(path)}: probabilities are not calibrated; numcoke eval writes it")
         return {}
     report = read_json(path)
     if not isinstance(report, dict):
         raise UserError(
-            f"{shown_path(path)} is not a report of this program; write it again with --mode=eval"
+            f"{shown_path(path)} is not a report of this program; write it again with numcoke eval"
         )
     return report

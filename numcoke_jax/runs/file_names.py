@@ -1,5 +1,6 @@
 """Names of what a workdir holds."""
 
+GRAPH_FOLDER = "graph"  # of a run that was started from a table in memory
 CONFIG_FILE = "config.json"
 VOCABULARY_FILE = "vocabulary.json"
 CHECKPOINTS_FOLDER = "checkpoints"

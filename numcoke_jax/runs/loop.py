@@ -130,9 +130,7 @@ def evaluate_only(config: ConfigDict, workdir: str | pathlib.Path, console: Scre
     workdir = pathlib.Path(workdir)
     check_config(config)
     if not (workdir / CHECKPOINTS_FOLDER).is_dir():
-        raise UserError(
-            f"--workdir={shown_path(workdir)}: no checkpoints to evaluate; train there first (--mode=train)"
-        )
+        raise UserError(f"--workdir={shown_path(workdir)}: no checkpoints to evaluate; train there first")
     check_config_of(workdir, config)
     with Termination().watching(), out_of_memory_told(memory_remedy(config, TRAINED_KEYS)):
         run = create_run(config)

@@ -89,7 +89,7 @@ MORE_DEVICES = "raise mesh.entity={} to divide the entity tables among more devi
 SAMPLED = "set train.candidates={} (all entities in every step) to a number of sampled entities"
 
 USE_REMEDY = (  # if the config comes from the workdir
-    "give --mode=eval a smaller --config.eval.chunk, which it stores in the workdir, or use a device with "
+    "give numcoke eval a smaller --eval.chunk, which it stores in the workdir, or use a device with "
     "more memory, such as that of the machine with JAX_PLATFORMS=cpu"
 )
 

@@ -184,7 +184,7 @@ def build_report(
       seed: config.seed of the run.
       best_epoch: the epoch whose parameters were ranked.
       seconds: wall-clock seconds of training over all its parts.
-      complete: False if training has not come to its end, as with --mode=eval on a stopped run.
+      complete: False if training has not come to its end, as with `numcoke eval` on a stopped run.
       graph: the data, for their hash among the facts about the environment.
       valid, test: count, mrr, mr, hits@1, hits@3, hits@10, and the same under exclude_self.
 

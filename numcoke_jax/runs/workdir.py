@@ -23,6 +23,7 @@ from numcoke_jax.runs.file_names import (
     REPORT_FILE,
     VOCABULARY_FILE,
 )
+from numcoke_jax.runs.stored import read_vocabulary, write_vocabulary
 from numcoke_jax.system.errors import UserError, printable, shown_path
 from numcoke_jax.system.files import read_json, write_json_atomically
 from numcoke_jax.system.processes import leads, wait_for_others
@@ -247,31 +248,3 @@ def _first_difference(before: tuple[str, ...], now: tuple[str, ...]) -> str:
     if len(before) != len(now):
         return f"there were {len(before)}, there are {len(now)}"
     return ""
-
-
-def write_vocabulary(path: str | os.PathLike[str], vocabulary: Vocabulary, normalization: Any) -> None:
-    """Writes vocabulary.json: entity, relation and field names in id order, and the value scale.
-
-    Args:
-      path: the file.
-      vocabulary: names; they read back code point for code point, U+2028 and combining marks included.
-      normalization: JSON values that turn a field's raw values into the model's (`Normalizer.to_json()`).
-    """
-    names = {name: list(getattr(vocabulary, name)) for name in ("entities", "relations", "fields")}
-    write_json_atomically(path, names | {"normalization": normalization})
-
-
-def read_vocabulary(path: str | os.PathLike[str]) -> tuple[Vocabulary, Any]:
-    """The names and the value scale that `write_vocabulary` was given.
-
-    Raises:
-      UserError: the file is missing, damaged or something else.
-    """
-    stored = read_json(path)
-    try:
-        names = [tuple(stored[name]) for name in ("entities", "relations", "fields")]
-        if not all(isinstance(name, str) for part in names for name in part):
-            raise TypeError("names must be strings")
-        return Vocabulary(*names), stored["normalization"]
-    except (KeyError, TypeError) as error:
-        raise UserError(f"{shown_path(path)} is not a vocabulary written by this program") from error

@@ -52,9 +52,9 @@ class Console:
         if self.live and self._rich.width < SMALLEST_WIDTH:
             self._rich.width = SMALLEST_WIDTH
 
-    def note(self, text: str) -> None:
-        """One line of information."""
-        self._print(Text(self._clean(text)))
+    def note(self, text: str, *, wrap: bool = False) -> None:
+        """One line of information; `wrap` breaks it also where there is no terminal."""
+        self._print(Text(self._clean(text)), wrap=wrap)
 
     def warn(self, text: str) -> None:
         """One line that deserves attention; the run continues."""
@@ -116,9 +116,9 @@ class Console:
         )
         return text.encode(self._encoding, "backslashreplace").decode(self._encoding)
 
-    def _print(self, content: Text | Table) -> None:
+    def _print(self, content: Text | Table, *, wrap: bool = False) -> None:
         # Only a terminal needs its lines broken; in a log a long path or notice stays in one piece.
-        wrap = isinstance(content, Table) or self.live
+        wrap = wrap or isinstance(content, Table) or self.live
         self._rich.print(content, soft_wrap=not wrap, overflow="fold" if wrap else None)
         self._stream.flush()
 

@@ -11,7 +11,7 @@ JAX is imported in the functions that need it: it takes seconds, and a mistyped 
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,28 +23,10 @@ AUTO = "auto"
 LARGEST_PORT = 65535
 
 
-def take_process_flags(arguments: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """The values of `FLAGS` among the arguments, with those of the environment; and the other arguments.
-
-    Raises:
-      UserError: the last argument is one of the flags, without a value.
-    """
-    found = {
-        name: os.environ[f"NUMCOKE_{name.upper()}"]
-        for name in FLAGS
-        if os.environ.get(f"NUMCOKE_{name.upper()}")  # a script may set it to nothing
-    }
-    others, rest = [], list(arguments)
-    while rest:
-        argument = rest.pop(0)
-        flag = re.fullmatch(rf"--?({'|'.join(FLAGS)})(?:=(.*))?", argument)
-        if not flag:
-            others.append(argument)
-        elif flag[2] is None and not rest:
-            raise UserError(f"--{flag[1]} needs a value; see --help")
-        else:
-            found[flag[1]] = rest.pop(0) if flag[2] is None else flag[2]
-    return found, others
+def process_settings(given: Mapping[str, str | None]) -> dict[str, str]:
+    """The values of `FLAGS` that are given, or else set in the environment."""
+    values = {name: given.get(name) or os.environ.get(f"NUMCOKE_{name.upper()}") for name in FLAGS}
+    return {name: value for name, value in values.items() if value}  # a script may set one to nothing
 
 
 def join(settings: dict[str, str]) -> None:

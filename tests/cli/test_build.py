@@ -14,7 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from numcoke_jax.api import NumericKG
-from numcoke_jax.cli.build import build, chosen_settings, main, read_options, split_names
+from numcoke_jax.cli.build import build, chosen_settings, split_names
+from numcoke_jax.cli.main import main
+from numcoke_jax.cli.parser import parse
 from numcoke_jax.data.files.folder import read_folder
 from numcoke_jax.data.graph import graph_hash
 from numcoke_jax.data.public.sources import packaged_cars
@@ -43,7 +45,7 @@ def bytes_of(folder):
 
 
 def run(*options):
-    return main([*map(str, options)])
+    return main(["data", "build", *map(str, options)])
 
 
 @pytest.mark.parametrize(
@@ -238,8 +240,8 @@ def test_an_existing_path_is_never_touched(table, tmp_path, capsys):
 
 
 MISTAKES = [
-    (["--out=OUT"], "the following arguments are required: --table"),
-    (["--table=TABLE", "--name=Name"], "the following arguments are required: --out"),
+    (["--out=OUT"], "missing: --table"),
+    (["--table=TABLE", "--name=Name"], "missing: --out"),
     (
         ["--table=TABLE", "--out=OUT"],
         "--name: give the column that names an entity; there is 'Name', 'Weight'",
@@ -259,23 +261,23 @@ MISTAKES = [
     (["--table=car", "--out=OUT"], "--table: no file and no known table 'car'; did you mean 'cars'?"),
     (["--table=cars", "--name=Name", "--out=OUT"], "table cars has its own; leave them out"),
     (["--table=cars", "--relations=Horsepowr", "--out=OUT"], "did you mean 'Horsepower'?"),
-    (["--table=cars", "--oot=OUT"], "no option '--oot'; did you mean '--out'?"),
-    (["--table=cars", "--out=OUT", "extra"], "unrecognized arguments: extra"),
-    (["--table=cars", "--out=OUT", "--protocol=full"], "argument --protocol: invalid choice: 'full'"),
+    (["--table=cars", "--oot=OUT"], "is not a flag of numcoke data build; did you mean --out?"),
+    (["--table=cars", "--out=OUT", "extra"], "extra is not a flag"),
+    (["--table=cars", "--out=OUT", "--protocol=full"], "--protocol: invalid choice: 'full'"),
     (
         ["--table=cars", "--out=OUT", "--neighbours=3"],
         "--neighbours=3 has no effect with --protocol=complete",
     ),
-    (["--table=cars", "--out=OUT", "--seed=x"], "argument --seed: invalid int value: 'x'"),
+    (["--table=cars", "--out=OUT", "--seed=x"], "--seed: invalid int value: 'x'"),
     (["--table=cars", "--out=OUT", "--seed=-1"], "seed: must be at least 0, got -1"),
     (
         ["--table=cars", "--out=OUT", "--split=half"],
-        "argument --split: must be 3 numbers such as 0.8,0.1,0.1",
+        "--split: must be 3 numbers such as 0.8,0.1,0.1",
     ),
-    (["--table=cars", "--out=OUT", "--split=0.5,0.5"], "argument --split: must be 3 numbers such as"),
-    (["--table=cars", "--out=OUT", "--split=0,0.5,0.5"], "argument --split: must be 3 numbers such as"),
-    (["--table=cars", "--out=OUT", "--split=0.5,0.5,nan"], "argument --split: must be 3 numbers such as"),
-    (["--table=cars", "--out=OUT", "--split=0.5,0.5,0.5"], "argument --split: must sum to 1, got '0.5"),
+    (["--table=cars", "--out=OUT", "--split=0.5,0.5"], "--split: must be 3 numbers such as"),
+    (["--table=cars", "--out=OUT", "--split=0,0.5,0.5"], "--split: must be 3 numbers such as"),
+    (["--table=cars", "--out=OUT", "--split=0.5,0.5,nan"], "--split: must be 3 numbers such as"),
+    (["--table=cars", "--out=OUT", "--split=0.5,0.5,0.5"], "--split: must sum to 1, got '0.5"),
     (["--table=cars", "--out=OUT", "--missing-rate=2"], "missing_rate: must be in [0, 1], got 2.0"),
     (
         ["--table=cars", "--out=OUT", "--group-size=1"],
@@ -290,7 +292,7 @@ MISTAKES = [
 def test_mistakes_end_in_one_line_and_write_nothing(table, tmp_path, capsys, options, message):
     out = tmp_path / "out"
     filled = [option.replace("TABLE", str(table)).replace("OUT", str(out)) for option in options]
-    assert main(filled) == 2
+    assert main(["data", "build", *filled]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("error: ")
@@ -307,7 +309,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, capsys):
 
 def test_help_names_every_option_and_default(capsys):
     with pytest.raises(SystemExit) as ended:
-        main(["--help"])
+        main(["data", "build", "--help"])
     assert ended.value.code == 0
     text = " ".join(capsys.readouterr().out.split())
     for option in (
@@ -335,7 +337,7 @@ def test_a_known_table_has_the_defaults_of_the_config():
     from numcoke_jax.config.schema import default_config
 
     data = default_config().data
-    settings = chosen_settings(read_options(["--table=cars", "--out=x"]))
+    settings = chosen_settings(parse(["data", "build", "--table=cars", "--out=x"]))
     for field in dataclasses.fields(ComparisonSettings):
         assert getattr(settings, field.name) == data[field.name], field.name
 
@@ -378,7 +380,7 @@ def test_a_table_that_is_too_large_to_compare_whole_is_told_what_fits(tmp_path, 
 
 
 def test_notices_are_returned(tmp_path):
-    notices = build(read_options(["--table=cars", f"--out={tmp_path / 'g'}", "--seed=5"]))
+    notices = build(parse(["data", "build", "--table=cars", f"--out={tmp_path / 'g'}", "--seed=5"]))
     assert notices[0].endswith("5 negatives per pair, seed 5")
     assert len(packaged_cars().columns["Name"]) == 406
 
@@ -386,7 +388,7 @@ def test_notices_are_returned(tmp_path):
 @pytest.mark.parametrize("entities", [0, 50, 403, 1000])
 def test_the_line_of_counts_says_how_many_entities_are_kept(tmp_path, entities):
     """The 406 rows of the cars table have 403 different names with years."""
-    options = read_options(["--table=cars", f"--out={tmp_path / 'g'}", f"--entities={entities}"])
+    options = parse(["data", "build", "--table=cars", f"--out={tmp_path / 'g'}", f"--entities={entities}"])
     line = build(options)[0]
     graph, _ = read_folder(tmp_path / "g")
     assert f"({graph.num_entities} of 403 entities, " in line

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from numcoke_jax.cli import check
+from numcoke_jax.cli.main import main
 
 FILES = {"train.txt": "a\tr\tb\nb\tr\tc\n", "valid.txt": "a\tr\tc\n", "test.txt": "c\tr\ta\n"}
 
@@ -25,7 +26,7 @@ def make_folder(path: Path, literals: str = "a\tmass\t1\nb\tmass\t-2.5\n", **cha
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    code = check.main([str(argument) for argument in arguments])
+    code = main(["data", "check", *map(str, arguments)])
     captured = capsys.readouterr()
     return code, captured.out, captured.err
 
@@ -89,12 +90,12 @@ def test_a_graph_with_errors_in_literals_alone_still_shows_its_facts(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "the following arguments are required: DIR"),
+        ([], "missing: DIR"),
         (["{tmp}/absent"], "absent: no such folder; expected one with train.txt, valid.txt and test.txt"),
         (["{tmp}/empty"], "empty: no graph here, train.txt, valid.txt and test.txt are all missing"),
         (["{tmp}/file"], "file: expected a folder or a zip archive of one (File is not a zip file)"),
-        (["{tmp}/graph", "--jason"], "unrecognized arguments: --jason"),
-        (["{tmp}/graph", "--bad-values=skip"], "argument --bad-values: invalid choice: 'skip'"),
+        (["{tmp}/graph", "--jason"], "--jason is not a flag of numcoke data check; did you mean --json?"),
+        (["{tmp}/graph", "--bad-values=skip"], "--bad-values: invalid choice: 'skip'"),
     ],
 )
 def test_wrong_arguments_and_paths_exit_2_with_one_line(
@@ -154,7 +155,7 @@ def test_large_counts_fit_80_columns(tmp_path: Path, capsys: pytest.CaptureFixtu
     for name in ("rows", "repeated", "facts", "self_loops", "unseen_facts"):
         setattr(report, name, dict.fromkeys(("train", "valid", "test"), 10_000_000))
     report.overlaps = dict.fromkeys(report.overlaps, 10_000_000)
-    check.print_report(check.Console(width=80), str(folder), report)
+    check.print_report(check.Console(), str(folder), report)
     out = capsys.readouterr().out
     assert out.split("Findings:")[0].count("10,000,000") == 3 * 5 + 3
     assert max(map(len, out.splitlines())) <= 80
@@ -168,7 +169,7 @@ def test_a_field_that_few_have_is_not_shown_as_one_that_nobody_has(
     _, report = check.inspect_folder(folder)
     report.num_entities, few, most = 20_000, report.fields[0], report.fields[0]
     report.fields = (dataclasses.replace(few, observed=1), dataclasses.replace(most, observed=19_999))
-    check.print_report(check.Console(width=80), str(folder), report)
+    check.print_report(check.Console(), str(folder), report)
     out = capsys.readouterr().out.split()
     assert "0.1%" in out and "99.9%" in out
 

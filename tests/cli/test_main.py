@@ -12,16 +12,20 @@ from typing import Any
 import pytest
 from ml_collections import ConfigDict
 
-from numcoke_jax.cli import build, command_line
+from numcoke_jax.cli import command_line
 from numcoke_jax.cli.command_line import default_workdir, parse_command_line
 from numcoke_jax.cli.main import main
+from numcoke_jax.cli.parser import COMMANDS
+from numcoke_jax.cli.parser import MODES as ALL_MODES
 from numcoke_jax.config import files
 from numcoke_jax.config.schema import KEYS, choices
 from numcoke_jax.data.load import load_folder
+from numcoke_jax.runs.workdir import flat_config
 from numcoke_jax.system.errors import UserError
+from numcoke_jax.system.files import write_json_atomically
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-MODES = ", ".join(command_line.MODES)
+MODES = ", ".join(ALL_MODES)
 
 
 @pytest.fixture(autouse=True)
@@ -156,6 +160,56 @@ def test_right_overrides_arrive(training: list[tuple[str, ConfigDict, Path]]) ->
     assert all(config.is_locked for _, config, _ in training)
 
 
+def test_commands_are_the_modes_of_before(training: list[tuple[str, ConfigDict, Path]]) -> None:
+    """By the same parser: what users typed, and what is shorter now."""
+    pairs = [
+        (
+            ["--config=configs/credit.py:paper", "--config.model.dim=200"],
+            ["train", "credit:paper", "--model.dim=200"],
+        ),
+        (["--config.seed=1", "--mode", "eval"], ["eval", "--config=cars", "--config.seed=1"]),
+        (
+            ["-config.seed", "2", "--noconfig.experts.noise"],
+            ["train", "--seed=2", "--experts.noise=false", "cars"],
+        ),
+        (
+            ["--workdir=there", "--overwrite"],
+            ["train", "configs/cars.py", "--overwrite", "--workdir", "there"],
+        ),
+    ]
+    for before, now in pairs:
+        assert main(before) == main(now) == 0
+        assert training[-1] == training[-2]
+    with pytest.raises(UserError, match="predict .*: neither trains nor evaluates a run"):
+        parse("predict", "--workdir=x", "--head=a", "--relation=b")
+
+
+def test_an_evaluation_needs_the_workdir_alone(
+    training: list[tuple[str, ConfigDict, Path]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Keys of the run come from its config.json, and may be changed."""
+    stored = parse("train", "credit:paper", "--seed=3").config
+    write_json_atomically(tmp_path / "config.json", flat_config(stored))
+    assert main(["eval", f"--workdir={tmp_path}"]) == 0
+    assert main(["--mode=eval", f"--workdir={tmp_path}", "--config.eval.chunk=7"]) == 0
+    assert training[0] == ("eval", stored, tmp_path)
+    assert (training[1][1].seed, training[1][1].eval.chunk, training[1][1].is_locked) == (3, 7, True)
+    assert main(["train", f"--workdir={tmp_path}"]) == 0
+    assert training[2][1].seed == 0, "the config of the command, which train_and_evaluate then compares"
+    (tmp_path / "config.json").write_text("{")
+    assert main(["eval", f"--workdir={tmp_path}"]) == 2
+    assert "config.json" in capsys.readouterr().err
+
+
+def test_shipped_configs_go_by_name_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = parse("train", "credit:paper")
+    assert (command.config.data.table, str(command.workdir)) == ("credit", "runs/credit-paper-seed0")
+    (tmp_path / "credit").write_text("")  # a file of one's own comes first
+    with pytest.raises(UserError, match="^credit has no function get_config"):
+        parse("train", "credit")
+
+
 def test_the_last_of_repeated_flags_counts_and_the_order_does_not() -> None:
     command = parse(
         "--config.seed=1", "--config=configs/credit.py", "--config.seed=2", "--config=configs/cars.py"
@@ -194,6 +248,8 @@ def test_numbers_of_a_tuple_become_floats() -> None:
         (["--config.experts.noise"], True),
         (["--config.experts.noise=false"], False),
         (["--config.experts.noise=0"], False),
+        (["--experts.noise", "false"], False),
+        (["--no-experts.noise"], False),
     ],
 )
 def test_switches(arguments: list[str], noise: bool) -> None:
@@ -207,7 +263,9 @@ def test_overrides_in_a_flag_file_are_seen(tmp_path: Path, error_line: Callable[
     assert (command.config.data.table, command.config.train.epochs, command.config.seed) == ("credit", 7, 3)
     flags.write_text("--config.learning_rat=7\n")
     assert error_line(f"--flagfile={flags}").startswith("learning_rat is not a config key")
-    assert error_line(f"--flagfile={tmp_path}/absent").startswith("--flagfile: Unable to open flagfile")
+    assert error_line(f"--flagfile={tmp_path}/absent").endswith(
+        "/absent: cannot be read (No such file or directory)"
+    )
 
 
 def test_a_flag_file_may_say_which_process_this_is(tmp_path: Path, error_line: Callable[..., str]) -> None:
@@ -220,29 +278,51 @@ def test_a_flag_file_may_say_which_process_this_is(tmp_path: Path, error_line: C
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["--confg=x.py"], "--confg is not a flag; did you mean --config?"),
-        (["--work_dir=x"], "--work_dir is not a flag; did you mean --workdir?"),
-        (["--learning_rate=1"], "--learning_rate is not a flag; did you mean --config.train.learning_rate?"),
-        (["--seed=1"], "--seed is not a flag; did you mean --config.seed?"),
-        (["--zzz"], "--zzz is not a flag; --help lists all"),
+        (["--confg=x.py"], "--confg=x.py is not a flag of numcoke train; did you mean --config?"),
+        (["--work_dir=x"], "--work_dir=x is not a flag of numcoke train; did you mean --workdir?"),
+        (
+            ["--learning_rate=1"],
+            "--learning_rate=1 is not a flag of numcoke train; did you mean --train.learning_rate=1?",
+        ),
+        (["--sed=1"], "--sed=1 is not a flag of numcoke train; did you mean --seed=1?"),
+        (["--zzz"], "--zzz is not a flag of numcoke train; see numcoke train --help"),
         (
             ["--noconfig.train.epochs"],
-            "--noconfig.train.epochs is not a flag; did you mean --config.train.epochs?",
+            "--noconfig.train.epochs is not a flag of numcoke train; did you mean --train.epochs?",
         ),
         (
-            ["learning_rat=0.1"],
-            "learning_rat=0.1 is not a flag; did you mean --config.train.learning_rate=0.1?",
+            ["train", "learning_rat=0.1"],
+            "learning_rat=0.1 is not a flag; did you mean --train.learning_rate=0.1?",
         ),
-        (["model.dimm=8"], "model.dimm=8 is not a flag; did you mean --config.model.dim=8?"),
-        (["train=8"], "train=8 is not a flag: flags are written --name=value, --help lists them"),
-        (["configs/cars.py"], "configs/cars.py is not a flag; did you mean --config=configs/cars.py?"),
+        (["train", "model.dimm=8"], "model.dimm=8 is not a flag; did you mean --model.dim=8?"),
+        (["train=8"], "train=8 is not a command; did you mean train?"),
+        (["trian", "cars"], "trian is not a command; did you mean train?"),
+        (["data", "biuld"], "data biuld is not a command; did you mean data build?"),
+        (["data"], f"data is not a command; there are {', '.join(COMMANDS)}"),
+        (["zzz"], f"zzz is not a command; there are {', '.join(COMMANDS)}"),
+        (["train", "cars", "credit"], "credit is not a flag of numcoke train; see numcoke train --help"),
+        (["train", "cars", "--config=credit"], "cars and --config=credit: give only one config"),
+        (["predict", "--wrokdir=x"], "--wrokdir=x is not a flag of numcoke predict; did you mean --workdir?"),
         (
-            ["--config.experts.noise", "false"],
-            "false is not a flag: flags are written --name=value, --help lists them",
+            ["predict", "--workdir=x", "--config.seed=1"],
+            "--config.seed has no meaning with numcoke predict: the run's config is in its workdir",
+        ),
+        (
+            ["eval", "--workdir=x", "--overwrite"],
+            "--overwrite has no meaning with eval, which only reads the workdir",
+        ),
+        (
+            ["configs/cars.py"],
+            "configs/cars.py is not a command; did you mean numcoke train configs/cars.py?",
+        ),
+        (
+            ["--config.experts.noise", "maybe"],
+            "experts.noise=maybe has the wrong type: needs true or false",
         ),
         (
             ["--", "--mode=eval"],
-            "--mode=eval is not a flag: flags are written --name=value, --help lists them",
+            "there is no config file --mode=eval; there are configs/cars.py, configs/credit.py, "
+            "configs/fb15k_237.py, configs/spotify.py, configs/us_cities.py",
         ),
         (
             ["--mode=trian"],
@@ -252,11 +332,14 @@ def test_a_flag_file_may_say_which_process_this_is(tmp_path: Path, error_line: C
             ["--mode=predct", "--head=a", "--relation=b", "--workdir=runs/x"],
             f"--mode=predct is not a choice: needs one of {MODES}; did you mean predict?",
         ),
-        (["--mode"], "Missing value for flag --mode"),
-        (["--config.train.epochs"], "Missing value for flag --config.train.epochs"),
-        (["--config"], "--config needs a file, such as --config=configs/cars.py"),
-        (["--config="], "--config needs a file, such as --config=configs/cars.py"),
-        (["--workdir="], "--workdir is empty: give a folder, or leave the flag out"),
+        (["--mode"], f"--mode='' is not a choice: needs one of {MODES}"),
+        (["--config.train.epochs"], "--train.epochs: expected one argument; see numcoke train --help"),
+        (["--config"], "--config: expected one argument; see numcoke train --help"),
+        (["--config="], "--config is empty: give a config, such as --config=cars"),
+        (
+            ["--workdir="],
+            "--workdir: is empty: give a folder; see numcoke train --help",
+        ),
     ],
 )
 def test_a_wrong_flag_is_one_line(error_line: Callable[..., str], arguments: list[str], line: str) -> None:
@@ -335,7 +418,7 @@ def test_a_config_file_that_is_not_there_is_one_line(error_line: Callable[..., s
         error_line("--config=config/car.py")
         == "there is no config file config/car.py; did you mean configs/cars.py?"
     )
-    assert error_line("--config=cars") == "there is no config file cars; did you mean configs/cars.py?"
+    assert error_line("--config=carz") == "there is no config file carz; did you mean configs/cars.py?"
     assert error_line("--config=zzz").startswith(
         "there is no config file zzz; there are configs/cars.py, configs/"
     )
@@ -450,7 +533,9 @@ def test_a_home_folder_is_resolved_in_every_path(tmp_path: Path, monkeypatch: py
     with pytest.raises(UserError, match=re.escape(f"there is no config file {tmp_path}/absent.py")):
         parse_command_line(["--config=~/absent.py"])
     (tmp_path / "table.csv").write_text("name,size\na,1\nb,2\nc,3\n")
-    assert build.main(["--table=~/table.csv", "--name=name", "--out=~/graph", "--split=1,0,0"]) == 0
+    assert (
+        main(["data", "build", "--table=~/table.csv", "--name=name", "--out=~/graph", "--split=1,0,0"]) == 0
+    )
     loaded = load_folder("~/graph")
     assert (loaded.name, loaded.graph.num_entities) == ("graph", 3)
     assert (
@@ -461,21 +546,29 @@ def test_a_home_folder_is_resolved_in_every_path(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize("flag", ["--help", "-h", "-help", "--helpfull", "--helpshort"])
 def test_help_explains_flags_and_every_key(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--config.wrong=1", flag]) == 0
+    with pytest.raises(SystemExit, match="0"):
+        main(["train", "--config.wrong=1", flag])
     text = capsys.readouterr().out
+    squeezed = re.sub(r"\s", "", text)
     for word in (
-        "--config=FILE",
-        "--config.KEY=VALUE",
-        "--workdir=",
-        "--mode=train|eval",
+        "--config ",
+        "--workdir ",
+        "--flagfile ",
         "runs/CONFIG-seedSEED",
+        *(key.meaning for key in KEYS.values()),
     ):
-        assert word in text
-    unwrapped = re.sub(r"\n {38}(?=\S)", " ", text)  # the column of the allowed values and meanings
+        assert re.sub(r"\s", "", word) in squeezed
     for name, key in KEYS.items():
-        entry = rf"^  {re.escape(name)}=.*\s+{re.escape(key.allowed.needs())} {re.escape(key.meaning)}$"
-        assert re.search(entry, unwrapped, flags=re.MULTILINE), name
-    assert max(map(len, text.splitlines())) <= 110
+        assert re.search(rf"^  --{re.escape(name)} \S", text, flags=re.MULTILINE), name
+        assert re.sub(r"\s", "", f"[{key.allowed.needs()}]") in squeezed, name
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS, "data"])
+def test_help_fits_a_terminal(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main([*command.split(), "--help"])
+    text = capsys.readouterr().out
+    assert text.startswith(f"usage: numcoke {command}".rstrip()) and max(map(len, text.splitlines())) <= 80
 
 
 @pytest.mark.parametrize(
@@ -499,7 +592,7 @@ def test_an_error_of_the_training_is_one_line_and_a_code(
     stand_in = types.ModuleType("numcoke_jax.runs.loop")
     stand_in.train_and_evaluate = stand_in.evaluate_only = fail  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "numcoke_jax.runs.loop", stand_in)
-    assert main([]) == code
+    assert main(["train"]) == code
     assert capsys.readouterr().err == line
 
 
@@ -509,7 +602,7 @@ def test_an_error_of_the_program_itself_keeps_its_traceback(monkeypatch: pytest.
     stand_in.evaluate_only = None  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "numcoke_jax.runs.loop", stand_in)
     with pytest.raises(ZeroDivisionError):
-        main([])
+        main(["train"])
 
 
 def run_program(*arguments: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
@@ -536,7 +629,9 @@ def test_wrong_flags_are_answered_without_waiting_for_jax() -> None:
         "import sys\n"
         "from numcoke_jax.cli.main import main\n"
         "assert main(['--config.learning_rat=1']) == 2\n"
-        "assert main(['--help']) == 0\n"
+        "for words in (['train', '--help'], ['--help']):\n"
+        "    try: main(words)\n"
+        "    except SystemExit as done: assert done.code == 0\n"
         "slow = {'jax', 'flax', 'pandas', 'pyarrow', 'orbax', 'tensorboardX'} & set(sys.modules)\n"
         "assert not slow, slow\n"
     )

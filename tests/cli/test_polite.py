@@ -8,7 +8,7 @@ import pytest
 
 from experiments import literal_use, order_accuracy, seeds
 from experiments.benchmark import step
-from numcoke_jax.cli import build, check, main, rdf
+from numcoke_jax.cli import main
 from numcoke_jax.config.schema import KEYS
 from tests.tiny_runs import REPOSITORY, run_program, write_folder
 
@@ -36,11 +36,11 @@ COMMANDS: dict[str, tuple[Command, Sequence[str]]] = {
     "train, flagfile": (main.main, [CONFIG, "--flagfile={}"]),
     "eval, config": (main.main, ["--mode=eval", "--config={}"]),
     "eval, workdir": (main.main, ["--mode=eval", CONFIG, "--config.data.path=graph", "--workdir={}"]),
-    "data.check": (check.main, ["{}"]),
-    "data.build": (build.main, ["--table={}", "--name=Name", "--out=written"]),
-    "data.build, csv": (build.main, ["--table={}.csv", "--name=Name", "--out=written"]),
-    "data.rdf": (rdf.main, ["{}", "--out=written"]),
-    "data.rdf, ttl": (rdf.main, ["{}.ttl", "--out=written"]),
+    "data.check": (main.main, ["data", "check", "{}"]),
+    "data.build": (main.main, ["data", "build", "--table={}", "--name=Name", "--out=written"]),
+    "data.build, csv": (main.main, ["data", "build", "--table={}.csv", "--name=Name", "--out=written"]),
+    "data.rdf": (main.main, ["data", "rdf", "{}", "--out=written"]),
+    "data.rdf, ttl": (main.main, ["data", "rdf", "{}.ttl", "--out=written"]),
     "seeds, config": (seeds.main, ["--config={}", "--out=written"]),
     "seeds, data": (seeds.main, [CONFIG, "--config.data.path={}", "--out=written"]),
     "literal_use, config": (literal_use.main, ["--config={}", "--out=written"]),
@@ -134,8 +134,8 @@ def test_a_place_to_write_that_cannot_be_one(
         "train": (main.main, [CONFIG, data, f"--workdir={path}"]),
         "seeds": (seeds.main, [CONFIG, data, f"--out={path}"]),
         "literal_use": (literal_use.main, [CONFIG, data, f"--out={path}"]),
-        "data.build": (build.main, ["--table=table.csv", "--name=Name", f"--out={path}"]),
-        "data.rdf": (rdf.main, ["facts.ttl", f"--out={path}"]),
+        "data.build": (main.main, ["data", "build", "--table=table.csv", "--name=Name", f"--out={path}"]),
+        "data.rdf": (main.main, ["data", "rdf", "facts.ttl", f"--out={path}"]),
     }
     refused(*commands[name], place, capsys)
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from numcoke_jax.cli import rdf
-from numcoke_jax.cli.rdf import build_rdf_graph, main, shorten_iris, split_by_relation
+from numcoke_jax.cli.main import main
+from numcoke_jax.cli.rdf import build_rdf_graph, shorten_iris, split_by_relation
 from numcoke_jax.data.files import rdf as rdf_statements
 from numcoke_jax.data.files.folder import read_folder
 from numcoke_jax.data.files.rdf import is_rdf_name, read_rdf
@@ -387,7 +388,7 @@ def test_the_command_writes_a_folder_that_is_read_again(tmp_path, capsys):
     source.write_bytes(gzip.compress((example() + statement("e1", "label", '"one"')).encode()))
     out = tmp_path / "deep" / "out"
     arguments = [str(source), f"--out={out}", "--shorten=last", "--split=0.5,0.2,0.3", "--seed=4"]
-    assert main(arguments) == 0
+    assert main(["data", "rdf", *arguments]) == 0
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "read 200 facts, 25 numeric values; left out 1 statement (texts: 1)"
     assert said[-1] == f"written: {out}"
@@ -397,7 +398,7 @@ def test_the_command_writes_a_folder_that_is_read_again(tmp_path, capsys):
     for name in (*SPLITS, "negatives", "values", "observed"):
         np.testing.assert_array_equal(getattr(graph, name), getattr(expected, name))
     before = {path: path.read_bytes() for path in out.rglob("*.txt")}
-    assert main(arguments) == 2  # never overwrites
+    assert main(["data", "rdf", *arguments]) == 2  # never overwrites
     assert capsys.readouterr().err == (
         f"error: --out: {out} exists already; give another folder, nothing is overwritten\n"
     )
@@ -408,7 +409,7 @@ def test_the_command_writes_a_folder_that_is_read_again(tmp_path, capsys):
 def test_the_command_takes_prefixes(tmp_path, capsys):
     source = write(tmp_path, "x.ttl", TURTLE)
     arguments = [str(source), f"--out={tmp_path / 'out'}", "--shorten=prefix", "--split=1,0,0"]
-    assert main([*arguments, "--prefix=w=http://www.w3.org/1999/02/22-rdf-syntax-ns#"]) == 0
+    assert main(["data", "rdf", *arguments, "--prefix=w=http://www.w3.org/1999/02/22-rdf-syntax-ns#"]) == 0
     graph, _ = read_folder(tmp_path / "out")
     assert graph.vocabulary.entities == ("ex:Person", "ex:a", "ex:b")
     assert graph.vocabulary.relations == ("ex:knows", "w:type")
@@ -418,18 +419,21 @@ def test_the_command_takes_prefixes(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "the following arguments are required: FILE, --out; see --help"),
-        (["x.nt", "--out=y", "--shorten=some"], "argument --shorten: invalid choice: 'some'"),
-        (["x.nt", "--out=y", "--split=0.5,0.5"], "argument --split: must be 3 numbers such as 0.8,0.1,0.1"),
-        (["x.nt", "--out=y", "--split=0,0.5,0.5"], "argument --split: must be 3 numbers such as 0.8,0.1,0.1"),
-        (["x.nt", "--out=y", "--split=0.5,0.4,0.3"], "argument --split: must sum to 1, got '0.5,0.4,0.3'"),
-        (["x.nt", "--out=y", "--prefix=ex"], "argument --prefix: must be NAME=IRI such as ex=http"),
+        ([], "missing: FILE, --out; see numcoke data rdf --help"),
+        (["x.nt", "--out=y", "--shorten=some"], "--shorten: invalid choice: 'some'"),
+        (["x.nt", "--out=y", "--split=0.5,0.5"], "--split: must be 3 numbers such as 0.8,0.1,0.1"),
+        (["x.nt", "--out=y", "--split=0,0.5,0.5"], "--split: must be 3 numbers such as 0.8,0.1,0.1"),
+        (["x.nt", "--out=y", "--split=0.5,0.4,0.3"], "--split: must sum to 1, got '0.5,0.4,0.3'"),
+        (["x.nt", "--out=y", "--prefix=ex"], "--prefix: must be NAME=IRI such as ex=http"),
         (["x.nt", "--out=y", "--seed=-1"], "--seed: must be at least 0, got -1"),
-        (["x.nt", "--out=y", "--shrten=last"], "unrecognized arguments: --shrten=last"),
+        (
+            ["x.nt", "--out=y", "--shrten=last"],
+            "--shrten=last is not a flag of numcoke data rdf; did you mean --shorten?",
+        ),
     ],
 )
 def test_wrong_options_are_one_line(arguments, message, capsys):
-    assert main(arguments) == 2
+    assert main(["data", "rdf", *arguments]) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"error: {message}") and error.count("\n") == 1
 

@@ -389,9 +389,11 @@ def test_shipped_configs_are_allowed_and_say_how_to_run_them(
     spec.loader.exec_module(module)
     check_config(module.get_config())
     assert module.__doc__ is not None
-    command = re.search(r"^Command: +python -m numcoke_jax\.main (\S+)", module.__doc__, flags=re.MULTILINE)
+    command = re.search(r"^Command: +numcoke (train \S+)", module.__doc__, flags=re.MULTILINE)
     assert command, "the docstring gives the command"
-    assert flatten(parse_command_line([command[1]]).config) == flatten(canonical_config(module.get_config()))
+    assert flatten(parse_command_line(command[1].split()).config) == flatten(
+        canonical_config(module.get_config())
+    )
     for line in ("Hardware:  ", "Expected:  "):
         assert f"\n{line}" in module.__doc__
 

@@ -57,7 +57,8 @@ def test_a_run_of_a_preset_has_a_workdir_of_its_own():
         ("configs/cars.py", ("configs/cars.py", "")),
         ("configs/cars.py:paper", ("configs/cars.py", "paper")),
         ("a:b/cars.py", ("a:b/cars.py", "")),
-        ("cars:paper", ("cars:paper", "")),  # no config file before the colon
+        ("cars:paper", ("cars", "paper")),  # a shipped config
+        ("mine:paper", ("mine:paper", "")),  # no config file before the colon
     ],
 )
 def test_only_what_follows_a_python_file_is_a_preset(path, parts):

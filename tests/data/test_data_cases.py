@@ -101,8 +101,9 @@ def test_a09_unicode_names_survive_the_c_locale(cases_dir: Path, tmp_path: Path)
     environment = os.environ | C_LOCALE
     program = (
         "import sys; from numcoke_jax.data.files.folder import read_folder, write_folder; "
-        "from numcoke_jax.cli import check; "
-        "write_folder(read_folder(sys.argv[1])[0], sys.argv[2]); sys.exit(check.main([sys.argv[1]]))"
+        "from numcoke_jax.cli.main import main; "
+        "write_folder(read_folder(sys.argv[1])[0], sys.argv[2]); "
+        "sys.exit(main(['data', 'check', sys.argv[1]]))"
     )
     command = [sys.executable, "-c", program, str(case), str(tmp_path / "out")]
     done = subprocess.run(command, env=environment, capture_output=True, check=False)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from numcoke_jax.cli import check
+from numcoke_jax.cli.main import main
 from numcoke_jax.data.files.findings import GraphReport
 from numcoke_jax.data.files.folder import read_folder
 from numcoke_jax.data.graph import NumericGraph
@@ -37,14 +37,14 @@ def make_folder(path: Path, changes: dict[str, bytes | None]) -> Path:
 
 def loaded(path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[NumericGraph, GraphReport]:
     """The graph, after the check command has agreed that there is no error."""
-    assert check.main([str(path), "--json"]) == 0
+    assert main(["data", "check", str(path), "--json"]) == 0
     assert capsys.readouterr().err == ""
     return read_folder(path)
 
 
 def refusal(path: Path, capsys: pytest.CaptureFixture[str]) -> str:
     """The one line of a refused folder, after the check command has refused it too and in one line."""
-    code = check.main([str(path)])
+    code = main(["data", "check", str(path)])
     captured = capsys.readouterr()
     assert (code, captured.err) == (1, "") or (code == 2 and captured.err.count("\n") == 1)
     with pytest.raises(UserError) as raised:

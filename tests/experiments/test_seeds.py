@@ -118,7 +118,7 @@ def test_the_first_seed_and_the_folder_come_from_the_config(tmp_path: Path) -> N
     ("extra", "message"),
     [
         (["--seeds=0"], "--seeds=0 is out of range: needs an integer >= 1 and <= 1000"),
-        (["--seeds=five"], "argument --seeds: invalid int value: 'five'; see --help"),
+        (["--seeds=five"], "--seeds: invalid int value: 'five'; see python -m experiments.seeds --help"),
         (["--config.seed=4294967295"], "seed=4294967296 is out of range"),  # of the second round
         (["--workdir=here"], "--workdir has no meaning here"),
         (["--overwrite"], "--overwrite has no meaning in an experiment"),

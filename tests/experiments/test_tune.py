@@ -276,10 +276,10 @@ def test_records_that_do_not_fit_are_refused(
     ("argument", "said"),
     [
         ("--trials=0", "--trials=0 is out of range: needs 1 to 1000"),
-        ("--trials=many", "argument --trials: invalid int value: 'many'; see --help"),
+        ("--trials=many", "--trials: invalid int value: 'many'; see python -m experiments.tune --help"),
         ("--seed=-1", "--seed=-1 is out of range: needs an integer >= 0 and < 4294967296"),
         ("--presets=numeric,rakeg", "--presets=rakeg is not a choice; did you mean rakge?"),
-        ("--values=shuffled", "argument --values: invalid choice: 'shuffled'"),
+        ("--values=shuffled", "--values: invalid choice: 'shuffled'"),
         ("--workdir=here", "--workdir has no meaning here: see --out"),
         ("--config.seed=3", "--config.seed has no meaning here: see --seed"),
         ("--epochs=-1", "--epochs=-1 is out of range: needs an integer >= 0"),

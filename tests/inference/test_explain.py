@@ -217,7 +217,7 @@ def test_a_value_is_given_once(command: Callable[..., tuple[int, str, str]]) -> 
         ("--set=size=tall", "--set=size=tall: tall is not a number; needs a plain number"),
         ("--tail=e9", "--tail: there is no entity 'e9'"),
         ("--out=why.txt", "--out=why.txt: the name must end in one of .json, .png"),
-        ("--top=3", "--top=3 is not a flag of --mode=explain"),
+        ("--top=3", "--top=3 is not a flag of numcoke explain"),
     ],
 )
 def test_mistakes_are_one_line(

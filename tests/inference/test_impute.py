@@ -268,7 +268,7 @@ def test_python_gives_the_same_rows(known: Trained) -> None:
         ("--level=1", "--level: needs a number between 0 and 1, got 1"),
         ("--level=high", "--level: needs a number between 0 and 1, got high"),
         ("--out=cells.txt", "--out=cells.txt: the name must end in one of .csv, .json, .parquet"),
-        ("--head=e1", "--head=e1 is not a flag of --mode=impute"),
+        ("--head=e1", "--head=e1 is not a flag of numcoke impute"),
     ],
 )
 def test_mistakes_are_one_line(

@@ -169,7 +169,7 @@ def test_a_run_without_a_report_warns(workdir: Path, tmp_path: Path) -> None:
     try:
         warnings: list[str] = []
         assert not load_trained(workdir, warnings.append).calibration.fitted
-        assert len(warnings) == 1 and warnings[0].endswith("not calibrated; --mode=eval writes it")
+        assert len(warnings) == 1 and warnings[0].endswith("not calibrated; numcoke eval writes it")
     finally:
         (tmp_path / "report.json").rename(workdir / "report.json")
 
@@ -281,8 +281,8 @@ def test_mistakes_are_one_line_with_code_2(
         ([*one, "--name=x"], "--name has no meaning without --entities=FILE"),
         ([*one, "--overwrite"], "--overwrite has no meaning without --out=FILE: nothing is written"),
         ([*one, "--top=0"], "--top: needs an integer >= 1, got 0"),
-        ([*one, "--tpo=3"], "--tpo=3 is not a flag of --mode=predict; did you mean --top?"),
-        ([*one, "--config.seed=1"], "--config.seed has no meaning with --mode=predict"),
+        ([*one, "--tpo=3"], "--tpo=3 is not a flag of numcoke predict; did you mean --top?"),
+        ([*one, "--config.seed=1"], "--config.seed has no meaning with numcoke predict"),
         ([*one, "--known_splits=trian"], "trian is not one of train, valid, test"),
         ([*one, "--candidates=nial"], "--candidates: there is no entity 'nial'"),
         ([*one, f"--candidates=@{missing}"], "cannot be read (No such file"),

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from numcoke_jax.cli.compare import RUNS_A_BLOCK, main
+from numcoke_jax.cli.compare import RUNS_A_BLOCK
+from numcoke_jax.cli.main import main
 from numcoke_jax.config.checks import flatten
 from numcoke_jax.config.schema import default_config
 from numcoke_jax.evaluation.metrics import METRICS
@@ -39,7 +40,7 @@ def finished(tmp_path: Path) -> Run:
 
 
 def output(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    code, (out, err) = main([str(argument) for argument in arguments]), capsys.readouterr()
+    code, (out, err) = main(["compare", *map(str, arguments)]), capsys.readouterr()
     assert (code, err) == (0, "")
     return out
 
@@ -65,7 +66,7 @@ def test_json_has_the_same(finished: Run, capsys: pytest.CaptureFixture[str]) ->
     assert [run["test"]["mrr"] for run in found["runs"]] == [0.5, 0.75]
     assert found["relations"] == {"weight_comp": [0.5, 0.75], "power_comp": [0.25, 0.375]}
     assert found["config"] == {"seed": [0, 8]} and found["same_data"] is False
-    assert main([str(run) for run in runs]) == 0
+    assert main(["compare", *map(str, runs)]) == 0
     assert "different data" in "".join(capsys.readouterr())
 
 
@@ -111,7 +112,7 @@ def test_a_run_that_is_not_trained_to_its_end_is_named(
         (run / "report.json").write_text(json.dumps({**report, "complete": complete}))
     found = json.loads(output(capsys, *runs, "--json"))
     assert [run["complete"] for run in found["runs"]] == [None, True, False]
-    assert main([str(run) for run in runs]) == 0
+    assert main(["compare", *map(str, runs)]) == 0
     shown = " ".join("".join(capsys.readouterr()).split())
     assert "not trained to the end, evaluated on the way: 3 stopped" in shown
 
@@ -143,8 +144,8 @@ def test_mistakes_are_one_line(finished: Run, tmp_path: Path, capsys: pytest.Cap
     report = json.loads((strange / "report.json").read_text())
     (strange / "report.json").write_text(json.dumps({**report, "environment": None}))
     for arguments, message in (
-        ([], "the following arguments are required: RUN"),
-        ([run, "--jsn"], "unrecognized arguments: --jsn"),
+        ([], "missing: RUN"),
+        ([run, "--jsn"], "--jsn is not a flag of numcoke compare; did you mean --json?"),
         ([tmp_path / "nowhere"], "there is no such folder; give workdirs of finished runs"),
         ([tmp_path / "empty"], "has no report.json: the run is not finished, or this is not a workdir"),
         ([run, run], "is given twice; name every run once"),
@@ -152,6 +153,6 @@ def test_mistakes_are_one_line(finished: Run, tmp_path: Path, capsys: pytest.Cap
         ([run, strange], "report.json is not a report of this program; write it again"),
         ([run, other], "report.json is not a report of this program; write it again"),
     ):
-        assert main([str(argument) for argument in arguments]) == 2
+        assert main(["compare", *map(str, arguments)]) == 2
         out, err = capsys.readouterr()
         assert out == "" and err.startswith("error: ") and err.count("\n") == 1 and message in err

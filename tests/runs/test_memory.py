@@ -127,7 +127,7 @@ def test_a_device_without_memory_is_one_line_of_the_modes_that_use_a_model(
     query = {"predict": ["--head=a", "--relation=r"], "explain": ["--head=a", "--relation=r", "--tail=b"]}
     assert main([f"--mode={mode}", f"--workdir={tmp_path}", *query.get(mode, [])]) == 2
     told = capsys.readouterr().err
-    assert "ran out of memory" in told and "a smaller --config.eval.chunk" in told and told.count("\n") == 1
+    assert "ran out of memory" in told and "a smaller --eval.chunk" in told and told.count("\n") == 1
 
 
 def test_an_evaluation_that_does_not_fit_is_refused_before_the_model_is_loaded(

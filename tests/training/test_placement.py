@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.sharding import Mesh
 
+from numcoke_jax.cli.command_line import parse_command_line
 from numcoke_jax.data.batches import Batch, TrainBatches
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.inference.trained import load_trained
@@ -24,7 +25,7 @@ from numcoke_jax.models.interface import SharedVectors
 from numcoke_jax.models.padding import PaddedEncoding, unpadded
 from numcoke_jax.runs.run import create_run
 from numcoke_jax.system.errors import UserError
-from numcoke_jax.system.processes import agreed, fetch, join, take_process_flags
+from numcoke_jax.system.processes import agreed, fetch, join, process_settings
 from numcoke_jax.training.placement import AXES, Placement, check_sizes, placement_for
 from tests import tiny_runs
 from tests.data import test_candidates
@@ -251,14 +252,14 @@ def test_an_encoding_loses_its_padding_whatever_its_sizes(entities: int, size: i
 def test_processes_come_from_flags_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMCOKE_PROCESSES", "4")
     monkeypatch.setenv("NUMCOKE_PROCESS", "3")
-    found, others = take_process_flags(["--config=x.py", "--process=1", "--coordinator=a:1"])
-    assert found == {"coordinator": "a:1", "processes": "4", "process": "1"} and others == ["--config=x.py"]
-    assert take_process_flags(["--process", "1", "-coordinator", "a:1", "--config=x.py"]) == (found, others)
-    with pytest.raises(UserError, match="^--process needs a value; see --help$"):
-        take_process_flags(["--config=x.py", "--process"])
+    found = {"coordinator": "a:1", "processes": "4", "process": "1"}
+    for flags in (["--process=1", "--coordinator=a:1"], ["--process", "1", "-coordinator", "a:1"]):
+        assert parse_command_line(flags).processes == found
+    with pytest.raises(UserError, match="^--process: expected one argument; see numcoke train --help$"):
+        parse_command_line(["--process"])
     for name in ("COORDINATOR", "PROCESSES", "PROCESS"):
         monkeypatch.setenv(f"NUMCOKE_{name}", "")
-    assert take_process_flags(["--config=x.py"]) == ({}, ["--config=x.py"])
+    assert process_settings({"process": None}) == parse_command_line([]).processes == {}
 
 
 @pytest.mark.parametrize(

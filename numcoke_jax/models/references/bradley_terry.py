@@ -20,7 +20,6 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import scipy.optimize
 from flax import struct
 from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
@@ -166,6 +165,8 @@ class Comparisons:
 
     def minimum(self, ridge: np.ndarray, *, start: np.ndarray) -> np.ndarray:
         """The solution for ridges above 0, which is unique; by Newton's method with conjugate gradients."""
+        import scipy.optimize  # only this model's training needs it
+
         found = scipy.optimize.minimize(
             self.objective,
             start,

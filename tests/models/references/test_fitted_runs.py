@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from numcoke_jax.cli import compare
 from numcoke_jax.cli.main import main
 from numcoke_jax.config.schema import default_config
 from numcoke_jax.inference.trained import load_trained
@@ -94,7 +93,7 @@ def test_a_finished_run_is_not_fitted_again_but_evaluated_and_compared(
         assert "the run is complete at step 1: nothing to train" in screen.getvalue()
         evaluated = evaluate_only(config, workdir, Screen(io.StringIO()))
     assert again["test"] == evaluated["test"] == report["test"]
-    assert compare.main([str(workdir), "--json"]) == 0
+    assert main(["compare", str(workdir), "--json"]) == 0
     (shown,) = json.loads(capsys.readouterr().out)["runs"]
     assert shown["test"]["mrr"] == report["test"]["mrr"]
 

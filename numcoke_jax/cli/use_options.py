@@ -1,0 +1,159 @@
+"""Arguments of the commands that use a trained model; every mistake is one line."""
+
+import argparse
+import contextlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from numcoke_jax.cli.commands import OneLineParser, add_cache_option, as_folder, as_typed
+from numcoke_jax.data.graph import SPLITS
+from numcoke_jax.inference.names import NameIndex
+from numcoke_jax.runs.file_names import VOCABULARY_FILE
+from numcoke_jax.runs.stored import read_vocabulary
+from numcoke_jax.system.errors import UserError, printable, shown_path
+from numcoke_jax.system.files import home_path
+
+LARGEST_TOP = 10**9
+NAME: dict[str, Any] = {"type": as_typed, "metavar": "NAME"}
+FILE: dict[str, Any] = {"type": home_path, "metavar": "FILE"}
+OUT_ENDINGS = {
+    "predict": (".csv", ".json", ".jsonl", ".parquet"),
+    "explain": (".json", ".png"),
+    "impute": (".csv", ".json", ".parquet"),
+}
+
+
+def add_options(parser: OneLineParser, command: str) -> None:
+    """The options of `predict`, `explain` or `impute`."""
+    parser.set_defaults(run=_run, checked=_checked)
+    parser.add_argument("--workdir", required=True, type=as_folder, metavar="FOLDER", help="a finished run")
+    _FLAGS[command](parser)
+    endings = ", ".join(OUT_ENDINGS[command])
+    parser.add_argument("--out", **FILE, help=f"write what is found to a file that ends in one of {endings}")
+    parser.add_argument("--overwrite", action="store_true", help="replace the file of --out")
+    add_cache_option(parser)
+
+
+def _run(options: argparse.Namespace) -> int:
+    _check_names(options)
+    from numcoke_jax.cli.use import run_use_command  # it takes seconds: mistakes are answered before
+    from numcoke_jax.system.compiled import keep_compiled
+    from numcoke_jax.system.console import Console
+
+    if not options.no_cache:
+        keep_compiled()
+    run_use_command(options, Console())
+    return 0
+
+
+def _check_names(options: argparse.Namespace) -> None:
+    """Looks the names up in the run's vocabulary.json, before what finds out the rest is imported.
+
+    Raises:
+      UserError: one of them is not there.
+    """
+    path, given = options.workdir / VOCABULARY_FILE, vars(options)
+    if not path.exists():
+        return
+    vocabulary, _ = read_vocabulary(path)
+    entities = ("entity", vocabulary.entities)
+    kinds = dict.fromkeys(("head", "tail", "entity", "candidates"), entities)
+    if given.get("entities") is not None:  # new ones have names of their own
+        kinds = {}
+    kinds |= {"relation": ("relation", vocabulary.relations), "field": ("field", vocabulary.fields)}
+    for flag, (kind, names) in kinds.items():
+        asked = given.get(flag) or ()
+        for name in (asked,) if isinstance(asked, str) else asked:
+            if name not in names and not (flag == "candidates" and name.startswith("@")):
+                NameIndex(kind, names).id(name, f"--{flag}")
+
+
+def _predict_flags(parser: OneLineParser) -> None:
+    parser.add_argument("--head", **NAME, help="the query's head")
+    parser.add_argument("--relation", **NAME, help="the query's relation")
+    parser.add_argument("--queries", **FILE, help="many queries: head <tab> relation on each line")
+    parser.add_argument("--top", type=_positive, default=10, metavar="N", help="answers per query (10)")
+    names = "only these tails; @FILE reads names, one per line"
+    parser.add_argument("--candidates", nargs="+", action="extend", **NAME, help=names)
+    known = "leave known facts out, or mark them"
+    parser.add_argument("--known", choices=("exclude", "mark"), default="exclude", help=known)
+    splits = "whose facts are known (all three)"
+    parser.add_argument("--known_splits", default=",".join(SPLITS), metavar="SPLITS", help=splits)
+    parser.add_argument("--entities", **FILE, help="a table of new entities: names, then fields")
+    parser.add_argument("--name", default="", **NAME, help="the column with their names (the first)")
+    parser.add_argument("--exclude_self", action="store_true", help="the head is not a candidate")
+
+
+def _explain_flags(parser: OneLineParser) -> None:
+    for name in ("head", "relation", "tail"):
+        parser.add_argument(f"--{name}", required=True, **NAME, help=f"the fact's {name}")
+    change = "what if the head had this value? (tail.FIELD=VALUE: the tail; no VALUE: missing)"
+    changed: dict[str, Any] = {**NAME, "metavar": "FIELD=VALUE"}
+    parser.add_argument("--set", action="append", default=[], **changed, help=change)
+
+
+def _impute_flags(parser: OneLineParser) -> None:
+    fields = "a field that a relation compares; may be repeated; without it, all such fields"
+    parser.add_argument("--field", action="append", **NAME, help=fields)
+    parser.add_argument("--entity", **NAME, help="show this entity's missing values only")
+    parser.add_argument("--level", type=_share, default=0.9, metavar="SHARE", help="target coverage (0.9)")
+    parser.add_argument("--top", type=_positive, default=20, metavar="N", help="missing values shown (20)")
+
+
+_FLAGS = {"predict": _predict_flags, "explain": _explain_flags, "impute": _impute_flags}
+
+
+def _checked(options: argparse.Namespace) -> argparse.Namespace:
+    """The options, if they fit together; raises UserError if not."""
+    if options.overwrite and options.out is None:
+        raise UserError("--overwrite has no meaning without --out=FILE: nothing is written")
+    if options.command == "predict":
+        if (options.queries is None) == (options.head is None and options.relation is None):
+            raise UserError("give either --head and --relation, or --queries=FILE")
+        needs_head = options.head is None and options.entities is None
+        if options.queries is None and (needs_head or options.relation is None):
+            absent = "--head" if needs_head else "--relation"
+            raise UserError(f"{absent} is missing: a query is --head=NAME --relation=NAME")
+        if options.queries is not None and options.out is None:
+            raise UserError("--queries needs --out=FILE, ending in .csv, .json, .jsonl or .parquet")
+        if options.name and options.entities is None:
+            raise UserError("--name has no meaning without --entities=FILE, whose column it names")
+        options.known_splits = _splits(options.known_splits)
+    if options.out is not None:
+        _check_out(options.out, OUT_ENDINGS[options.command], options.overwrite)
+    return options
+
+
+def _check_out(path: Path, endings: Iterable[str], overwrite: bool) -> None:
+    if path.suffix not in endings:
+        raise UserError(f"--out={shown_path(path)}: the name must end in one of {', '.join(endings)}")
+    if path.exists() and not overwrite:
+        raise UserError(f"--out={shown_path(path)} already exists; give another name, or --overwrite")
+    if not path.parent.is_dir():
+        raise UserError(
+            f"--out={shown_path(path)}: there is no folder {shown_path(path.parent)}; create it first"
+        )
+
+
+def _splits(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    for name in names:
+        if name not in SPLITS:
+            raise UserError(
+                f"--known_splits={printable(text)}: {printable(name)} is not one of {', '.join(SPLITS)}"
+            )
+    return names
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= LARGEST_TOP:
+        raise argparse.ArgumentTypeError(f"needs an integer >= 1, got {printable(text)}")
+    return int(text)
+
+
+def _share(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 0.0 < float(text) < 1.0:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"needs a number between 0 and 1, got {printable(text)}")
