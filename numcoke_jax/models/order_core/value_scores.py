@@ -35,6 +35,11 @@ class ValueScores:
         """Bool [N, M]."""
         return ~np.isnan(self.scores)
 
+    def others(self, field: int) -> "ValueScores":
+        """The other fields alone: what is expected of them does not look at this one."""
+        scores = np.delete(self.scores, field, axis=1)
+        return ValueScores(scores, *_conditional(scores))
+
     def without(self, cells: Bool[np.ndarray, "N M"]) -> "ValueScores":
         """The same scores with some cells missing."""
         scores = np.where(cells, np.nan, self.scores)
@@ -51,7 +56,7 @@ def _conditional(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Scores with expectations in place of missing ones, and the variances of these."""
     count, fields = scores.shape
     filled, variances = np.nan_to_num(scores), np.zeros(scores.shape)
-    if not fields:
+    if not np.isnan(scores).any():
         return filled, variances
     patterns, which = np.unique(~np.isnan(scores), axis=0, return_inverse=True)
     rows_of = [np.flatnonzero(which.ravel() == number) for number in range(len(patterns))]
