@@ -5,9 +5,9 @@
 The variances a_d are learned (automatic relevance determination: MacKay 1992, Tipping 2001), so that a field
 that does not help is switched off and false values do no harm.  The regression learns from what is known of
 the positions, each with its precision; an entity's own prior is the prediction from all *other* entities
-(leave-one-out, exact for linear regression), as in belief propagation.  A feature that is only expected itself,
-because its value is missing, has a variance v: an entity without any value is known as badly as the field is
-wide, however well the fields agree.
+(leave-one-out, exact for linear regression), as in belief propagation.  A feature that is only expected
+itself, because its value is missing, has a variance v: an entity without any value is known as badly as the
+field is wide, however well the fields agree.
 """
 
 import numpy as np

@@ -40,11 +40,6 @@ class ValueScores:
         scores = np.delete(self.scores, field, axis=1)
         return ValueScores(scores, *_conditional(scores))
 
-    def without(self, cells: Bool[np.ndarray, "N M"]) -> "ValueScores":
-        """The same scores with some cells missing."""
-        scores = np.where(cells, np.nan, self.scores)
-        return ValueScores(scores, *_conditional(scores))
-
 
 def value_scores(quantiles: Float[np.ndarray, "N M"], observed: Bool[np.ndarray, "N M"]) -> ValueScores:
     """The scores of values given as quantiles in (0, 1), read only where `observed`."""
