@@ -51,7 +51,7 @@ class Holes:
         return float(self.values[int(cell["entity"][1:]), FIELDS.index(cell["field"])])
 
     def pairs(self, field: int, count: int, seed: int = 0) -> np.ndarray:
-        """int32 [n, 2] pairs of entities, the one with the higher value first, whether it is missing or not."""
+        """int32 [n, 2] pairs of entities, the higher value first, whether it is missing or not."""
         rng = np.random.default_rng([seed, field])
         drawn = rng.integers(len(self.values), size=(count, 2))
         drawn = drawn[drawn[:, 0] != drawn[:, 1]]
