@@ -8,8 +8,8 @@ the positions are those of an order core fitted to the run's graph.
 The interval is m -+ t w on the scale of normal scores, shown as ranks among the observed values and as
 values.  t comes from split conformal prediction: observed cells are hidden, a tenth at a time, the positions
 fitted without them, and each hidden cell has a least t whose interval, between values that are not hidden,
-contains its value; the ceil((c + 1) level)-th smallest of these is taken.  It is taken apart for two kinds of
-cells, because an entity that has no value is in no comparison of the field if the graph was made from a table:
+contains its value; the ceil((c + 1) level)-th smallest of these is taken.  It is taken apart for two kinds
+of cells, because an entity without a value is in no comparison of the field in the graph of a table:
 
 - with facts: cells whose entity is in a fact of a relation that compares the field.
 - without facts: all others.  Hidden cells of this kind lose their facts too.
