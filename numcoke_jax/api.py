@@ -301,24 +301,24 @@ class Model:
         """The ranks and values between which each missing value lies.
 
         Args:
-          fields: one or several names; None: all fields that a relation compares.
+          fields: one or several names; None: all fields.
           level: target coverage, in (0, 1).
 
         Returns:
-          Columns entity, field, low_rank, rank, high_rank, of, low_value, high_value, one row per missing
-          value, with NaN for a value where the interval has no end on that side;
-          `attrs["coverage"]` has the coverage on test cells.
+          Columns entity, field, low_rank, rank, high_rank, of, low_value, high_value, known_by ("facts",
+          "values" or "nothing"), one row per missing value, with NaN for a value where the interval has no
+          end on that side; `attrs["coverage"]` has the coverage on cells whose value is known.
 
         Raises:
-          UserError: `fields` is empty, a field does not exist or is not compared by any relation, or `level`
-            is out of range.
+          UserError: `fields` is empty, a field does not exist or has no observed value, or `level` is out of
+            range.
         """
         if not (is_number(level) and 0.0 < level < 1.0):
             raise UserError(f"impute: level must be between 0 and 1, got {level!r}")
         index = Names(self.trained.run.graph.vocabulary).fields
         asked = None if fields is None else [index.id(name) for name in _listed(fields)]
         if asked == []:
-            raise UserError("impute: fields is empty; name some, or leave it out for all that are compared")
+            raise UserError("impute: fields is empty; name some, or leave it out for all")
         found = impute(self.trained, asked, level)
         frame = cell_frame(found["cells"])
         frame.attrs["coverage"] = found["coverage"]

@@ -166,3 +166,28 @@ def changed_graph(graph: NumericGraph, head: int, tail: int, changes: Sequence[C
         observed[cell] = change.value is not None
         values[cell] = 0.0 if change.value is None else change.value
     return dataclasses.replace(graph, values=values, observed=observed)
+
+
+def facts_as_valued(
+    graph: NumericGraph, entities: Sequence[int], signs: Mapping[int, int], field: int
+) -> NumericGraph:
+    """The graph whose training facts about some entities say what the entities' values of a field say.
+
+    Args:
+      graph: with the values.
+      entities: ids.
+      signs: relations that compare the field -> 1 where the higher value is the head's, else -1.
+      field: its id.
+
+    Returns:
+      The graph; facts about these entities with a value that is missing or equal are as before.
+    """
+    facts = graph.train.copy()
+    heads, tails = facts[:, HEAD], facts[:, TAIL]
+    asked = np.isin(facts[:, RELATION], list(signs)) & (np.isin(heads, entities) | np.isin(tails, entities))
+    asked &= graph.observed[heads, field] & graph.observed[tails, field]
+    sign = np.array([signs.get(int(relation), 0) for relation in facts[:, RELATION]], int)
+    wrong = asked & (sign * (graph.values[heads, field] - graph.values[tails, field]) < 0)
+    facts[wrong] = facts[wrong][:, [TAIL, RELATION, HEAD]]
+    facts = np.unique(facts[:, [RELATION, HEAD, TAIL]], axis=0)[:, [1, 0, 2]]  # in the graph's order
+    return dataclasses.replace(graph, train=facts)

@@ -54,11 +54,6 @@ class ValueScores:
         correlations = np.delete(np.delete(self.correlations, field, axis=0), field, axis=1)
         return ValueScores.of(np.delete(self.scores, field, axis=1), correlations)
 
-    def without(self, cells: Bool[np.ndarray, "N M"]) -> "ValueScores":
-        """The same scores with some cells missing, as if they had never been seen."""
-        scores = np.where(cells, np.nan, self.scores)
-        return ValueScores.of(scores, fitted_correlations(scores))
-
 
 def value_scores(quantiles: Float[np.ndarray, "N M"], observed: Bool[np.ndarray, "N M"]) -> ValueScores:
     """The scores of values given as quantiles in (0, 1), read only where `observed`."""
