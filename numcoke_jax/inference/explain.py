@@ -1,7 +1,7 @@
 """Why a model gives a fact its score: terms, fields, experts, and what another value would change.
 
-The terms are computed here in float64 from the model's encodings, by the equations of `models/score.py` and
-`models/numeric_order.py`; their sum is the model's score up to the rounding of float32.
+The terms are computed here in float64 from the model's encodings, by the equations of `models/score.py`;
+their sum is the model's score up to the rounding of float32.
 """
 
 from collections.abc import Sequence
@@ -18,12 +18,11 @@ from numcoke_jax.evaluation.internals import internals
 from numcoke_jax.evaluation.orders import ComparedField, compared_fields
 from numcoke_jax.inference.predict import Predictor, mean_ranks
 from numcoke_jax.inference.trained import Trained
-from numcoke_jax.models.numeric_order import order_logits
 from numcoke_jax.models.order_core import score as core_score
 from numcoke_jax.models.score import EncodedEntities
 from numcoke_jax.runs.run import literals_for
 
-MOST_COMPARED = 3  # fields of the numeric order term that are shown
+MOST_COMPARED = 3  # fields that are shown
 MOST_MOVED = 10  # tails whose rank a what-if changes most
 LEAST_WEIGHT = 0.01
 ORDER, CLASSES = "order core", "value classes"  # what may decide a relation instead of the encoder
@@ -45,8 +44,8 @@ def explain(
       head, relation, tail, known (the split that has the fact, or ""), score, probability, rank (filtered by
       the facts of all splits), terms {name: number}; for NumCoKE also attention {side: {field: [one weight
       per head]}}, experts {side: [weights]}; for a relation that compares also compared (fields with weight
-      and both values) and order (positions and margin; with an order core also widths, memberships, noise and
-      the probability that the head stands above the tail); what_if.
+      and both values) and, with an order core, order (positions, margin, widths, memberships, noise and the
+      probability that the head stands above the tail); what_if.
 
     Raises:
       FloatingPointError: a score is not finite.
@@ -68,8 +67,6 @@ def explain(
         found |= _looked_at(trained, head, relation, tail)
     if _inferred(encoded) == ORDER:
         found |= _decided_order(encoded, head, tail)
-    elif isinstance(encoded, EncodedEntities) and encoded.positions is not None:
-        found |= _margin(encoded, head, tail)
     compared = compared_fields(trained.params, names).get(names.relations[relation], [])
     if compared:
         found["compared"] = _values_of(graph, compared[:MOST_COMPARED], head, tail)
@@ -137,9 +134,6 @@ def _terms(config: ConfigDict, encoded: Any, head: int, tail: int) -> dict[str, 
         else:
             order = config.score.margin - (np.maximum(-above, 0.0) ** 2).sum()
         terms["order"] = float(config.score.order_weight * order)
-    if encoded.positions is not None:
-        logits = order_logits(encoded.positions, jnp.array([[head]], jnp.int32))
-        terms["numeric order"] = float(logits[0, 0, tail])
     return terms
 
 
@@ -198,20 +192,6 @@ def _decided_order(encoded: EncodedEntities, head: int, tail: int) -> dict[str, 
     found["noise"], found["reversed_share"] = float(order.noise[0]), float(order.reversed_share[0])
     found["above"] = float(core_score.pair_probabilities(order, np.array([head]), np.array([tail]))[0])
     return {"decided_by": ORDER, "order": found}
-
-
-def _margin(encoded: EncodedEntities, head: int, tail: int) -> dict[str, Any]:
-    """By how much the numeric order term puts the head above the tail."""
-    assert encoded.positions is not None
-    position = np.asarray(encoded.positions.position[0], np.float64)
-    certainty = np.asarray(encoded.positions.certainty[0], np.float64)
-    order = {
-        "head_position": float(position[head]),
-        "tail_position": float(position[tail]),
-        "margin": float(position[head] - position[tail]),
-        "certainty": float(certainty[head] * certainty[tail]),
-    }
-    return {"order": order}
 
 
 def _what_if(

@@ -23,7 +23,6 @@ from numcoke_jax.models.fusion import KnowledgeFusion
 from numcoke_jax.models.interface import GraphSizes, ModelSpec, SecondLoss, SumAndCount
 from numcoke_jax.models.losses.contrastive import ContrastiveSettings, ordinal_contrastive_loss
 from numcoke_jax.models.numeric_embedding import NumericValueEmbedding
-from numcoke_jax.models.numeric_order import NumericOrder, order_logits
 from numcoke_jax.models.ops.tiles import cut, join, tile_count
 from numcoke_jax.models.order_core import core
 from numcoke_jax.models.order_core import score as core_score
@@ -59,7 +58,6 @@ class NumCoKE(nn.Module):
       sizes: N, R and M.
       dim: d.
       numeric, experts, attention, fusion, score_term: the parts; see their files.
-      numeric_order: the extension that compares values directly, or None.
       order_core: the extension that decides all relations that compare (`sizes.ordered`), or None if there is
         none.
       value_classes: its part for relations that are read off the head's value (`sizes.classes`), or None.  If
@@ -77,7 +75,6 @@ class NumCoKE(nn.Module):
     attention: PerceptualAttention
     fusion: KnowledgeFusion
     score_term: TranslationOrderScore
-    numeric_order: NumericOrder | None = None
     order_core: core.OrderCore | None = None
     value_classes: core.ValueClasses | None = None
     entity_dropout: float = 0.0
@@ -119,11 +116,6 @@ class NumCoKE(nn.Module):
             entities=entities,
             relations=self.relation_embedding[relations],
             projected=projected,
-            positions=(
-                None
-                if self.numeric_order is None
-                else self.numeric_order(self.entity_embedding, literals, relations)
-            ),
             **inferred,
         )
 
@@ -179,8 +171,6 @@ class NumCoKE(nn.Module):
         logits = jnp.zeros((*heads.shape, self.sizes.entities))
         if self.encodes:
             logits = self.score_term(encoded, heads, train=train)
-            if encoded.positions is not None:
-                logits = logits + order_logits(encoded.positions, heads)
             if train:  # no query of training is about a relation that another part decides
                 return logits
         if encoded.order is not None:
@@ -238,7 +228,6 @@ def contrastive_loss(config: ConfigDict) -> SecondLoss:
 def from_config(config: ConfigDict, sizes: GraphSizes) -> NumCoKE:
     """The model that `config` describes for a graph of the given sizes."""
     score, rounding = dict(config.score), {"products": config.model.products}
-    compare_values = score.pop("numeric_order") and sizes.fields > 0
     del score["order_core"]  # decided with the graph: `sizes.ordered`
     return NumCoKE(
         sizes=sizes,
@@ -252,7 +241,6 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> NumCoKE:
         score_term=TranslationOrderScore(
             num_relations=sizes.relations, dim=config.model.dim, **score, **rounding
         ),
-        numeric_order=NumericOrder(num_relations=sizes.relations) if compare_values else None,
         order_core=core.OrderCore(sizes) if sizes.ordered else None,
         value_classes=core.ValueClasses(sizes) if sizes.classes else None,
         entity_dropout=config.train.entity_dropout,

@@ -15,7 +15,6 @@ import numpy as np
 from flax import struct
 from jaxtyping import Array, Float, Int
 
-from numcoke_jax.models.numeric_order import RelationPositions
 from numcoke_jax.models.ops import pairwise, products
 from numcoke_jax.models.order_core.score import (
     ClassPositions,
@@ -32,7 +31,6 @@ class EncodedEntities:
     entities: Any  # float32 [S, N, d], e_att
     relations: Any  # float32 [S, d], r
     projected: Any  # float32 [S, N, d], W_r e_att; None without an order term
-    positions: RelationPositions | None = None  # None without a numeric order term
     order: OrderPositions | None = None  # None without an order core; with it alone, the others are None
     decided: Any = None  # bool [S], relations that the order core decides
     classes: ClassPositions | None = None  # None without relations that are read off a value

@@ -124,9 +124,7 @@ def test_markdown_and_csv_hold_the_rows() -> None:
     markdown = table2.markdown_of(rows, table2.improvements(rows))
     tucker = "| Euclidean | TuckER | 0.250 ± 0.071 (0.405) | 0.125 ± 0.035 (0.512) | - (0.638) |"
     assert f"{tucker} 5.00 ± 1.41 (36) | 0.500 ± 0.141 (0.485) | +0.100 |" in markdown.splitlines()
-    line = (
-        "| improvement | NumCoKE, numeric order over the best other model | +50.0% | +50.0% | - | -200.0% |"
-    )
+    line = "| improvement | NumCoKE, order core over the best other model | +50.0% | +50.0% | - | -200.0% |"
     assert f"{line} +50.0% |  |" in markdown.splitlines()
     table = list(csv.DictReader(io.StringIO(table2.csv_of(rows))))
     assert [row["model"] for row in table] == [

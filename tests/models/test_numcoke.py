@@ -30,7 +30,7 @@ SWITCHES: dict[str, dict[str, Any]] = {
         "numeric__missing": "zero",
         "score__order": "penalty",
     },
-    "extensions": {"score__numeric_order": True, "train__entity_dropout": 0.5, "score__norm": 2},
+    "extensions": {"numeric__encoding": "quantile", "train__entity_dropout": 0.5, "score__norm": 2},
     "printed": {
         "fusion__kind": "paper",
         "numeric__share_transform": True,
@@ -96,7 +96,7 @@ def test_float32_is_close_to_the_loops() -> None:
 
 def test_a_graph_without_literals_leaves_experts_and_score() -> None:
     sizes = GraphSizes(entities=5, relations=2, fields=0)
-    model, parameters = examples.model_and_parameters(examples.config_with(score__numeric_order=True), sizes)
+    model, parameters = examples.model_and_parameters(examples.config_with(), sizes)
     assert set(parameters) == {"entity_embedding", "relation_embedding", "experts", "score_term"}
     literals = examples.literals(sizes)
     found, _ = examples.compiled(functools.partial(examples.apply, model, train=False))(
@@ -260,25 +260,6 @@ def test_a_dropped_entity_is_the_unknown_one() -> None:
     unknown = jnp.broadcast_to(parameters["unknown_entity"], parameters["entity_embedding"].shape)
     expected = logits(parameters | {"entity_embedding": unknown})
     np.testing.assert_allclose(training_logits(model)(parameters), expected, rtol=1e-5)
-
-
-def test_a_dropped_entity_keeps_its_place_in_the_numeric_order() -> None:
-    """Missing positions are guessed from the entity's own embedding, dropped or not."""
-    model, parameters = examples.model_and_parameters(
-        examples.config_with(train__entity_dropout=1.0, score__numeric_order=True)
-    )
-
-    @examples.compiled
-    def both_modes(parameters: dict) -> list[Any]:
-        keys = {name: jax.random.key(0) for name in STREAMS_OF_MODELS}
-        encode = functools.partial(
-            examples.apply, model, parameters, RELATIONS, examples.literals(), method="encode"
-        )
-        return [encode(train=True, rngs=keys), encode(train=False)]
-
-    training, evaluation = both_modes(parameters)
-    np.testing.assert_allclose(training.positions.position, evaluation.positions.position, rtol=1e-6)
-    assert np.abs(training.entities - evaluation.entities).max() > 0.01
 
 
 @pytest.mark.parametrize(

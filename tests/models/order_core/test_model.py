@@ -45,7 +45,6 @@ def mixed_folder(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 def config_of(data: Path, **changes: Any) -> ConfigDict:
     config = tiny_runs.numcoke(tiny_runs.config_of(data, train__batch_size=4, score__order_core=True))
-    config.score.numeric_order = False
     for name, value in changes.items():
         section, _, key = name.rpartition("__")
         (config[section] if section else config)[key] = value
@@ -139,7 +138,6 @@ def test_no_batch_holds_a_fact_that_the_core_decides(mixed_run: Run) -> None:
             {"train__optimizer": "adamw", "train__weight_decay": 0.3, "train__clip_norm": 0.1}, id="adamw"
         ),
         pytest.param({"train__candidates": 4}, id="sampled entities", marks=pytest.mark.slow),
-        pytest.param({"score__numeric_order": True}, id="values compared", marks=pytest.mark.slow),
     ],
 )
 def test_steps_leave_the_arrays_of_the_core_bit_for_bit(mixed_folder: Path, changes: dict[str, Any]) -> None:
