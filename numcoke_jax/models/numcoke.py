@@ -26,7 +26,7 @@ from numcoke_jax.models.numeric_embedding import NumericValueEmbedding
 from numcoke_jax.models.ops.tiles import cut, join, tile_count
 from numcoke_jax.models.order_core import core
 from numcoke_jax.models.order_core import score as core_score
-from numcoke_jax.models.score import EncodedEntities, TranslationOrderScore
+from numcoke_jax.models.score import CLASSES, ORDER, EncodedEntities, TranslationOrderScore, total
 
 # Rows (slot, entity) encoded at once.  Measured on 2 cores at S 4, N 64,000, d 200: 0.6 of the time of a
 # single tile, which overflows the caches.  An accelerator needs many rows to be busy: there, tiles only
@@ -168,20 +168,25 @@ class NumCoKE(nn.Module):
         self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
         """Logits [S, H, N]; rank these, never their sigmoid."""
-        logits = jnp.zeros((*heads.shape, self.sizes.entities))
-        if self.encodes:
-            logits = self.score_term(encoded, heads, train=train)
-            if train:  # no query of training is about a relation that another part decides
-                return logits
-        if encoded.order is not None:
-            logits = jnp.where(
-                encoded.decided[:, None, None], core_score.order_logits(encoded.order, heads), logits
-            )
-        if encoded.classes is not None:
-            logits = jnp.where(
-                encoded.classified[:, None, None], core_score.class_logits(encoded.classes, heads), logits
-            )
-        return logits
+        return total(self.terms(encoded, heads, train=train))
+
+    def terms(
+        self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool
+    ) -> dict[str, Float[Array, "S H N"]]:
+        """What the score is the sum of, by name; 0 in a slot whose relation another part decides."""
+        found = self.score_term.terms(encoded, heads, train=train) if self.encodes else {}
+        if train and self.encodes:  # no query of training is about a relation that another part decides
+            return found
+        parts = (
+            (ORDER, encoded.order, encoded.decided, core_score.order_logits),
+            (CLASSES, encoded.classes, encoded.classified, core_score.class_logits),
+        )
+        for name, positions, decides, logits in parts:
+            if positions is not None:
+                slots = decides[:, None, None]
+                found = {other: jnp.where(slots, 0.0, term) for other, term in found.items()}
+                found[name] = jnp.where(slots, logits(positions, heads), 0.0)
+        return found
 
     @property
     def encodes(self) -> bool:

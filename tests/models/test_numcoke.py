@@ -11,7 +11,7 @@ import pytest
 
 from numcoke_jax.config.schema import choices
 from numcoke_jax.models import numcoke
-from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.models.interface import ExplainsScores, GraphSizes
 from numcoke_jax.models.numcoke import NumCoKE
 from numcoke_jax.models.ops import pairwise
 from numcoke_jax.models.ops.tiles import cut
@@ -84,6 +84,32 @@ def test_evaluation_equals_the_loops(name: str) -> None:
             for h, head in enumerate(np.asarray(HEADS[s])):
                 expected = oracle.logits(exact, config, literals, table, relation, int(head))
                 np.testing.assert_allclose(found[s, h], expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_the_terms_add_up_to_the_score(name: str) -> None:
+    """A term is what is left without the other: the score without order term, and the rest."""
+    config = examples.config_with(**SWITCHES[name])
+    model, parameters = examples.model_and_parameters(config)
+    assert isinstance(model, ExplainsScores)
+
+    @examples.compiled
+    def scored(parameters: dict) -> Any:
+        encoded = examples.apply(
+            model, parameters, RELATIONS, examples.literals(), train=False, method="encode"
+        )
+        both = [
+            examples.apply(model, parameters, encoded, HEADS, train=False, method=method)
+            for method in ("terms", "score")
+        ]
+        plain = dataclasses.replace(encoded, projected=None)
+        return *both, examples.apply(model, parameters, plain, HEADS, train=False, method="score")
+
+    terms, score, translation = scored(parameters)
+    assert set(terms) == ({"translation", "order"} if config.score.order != "none" else {"translation"})
+    np.testing.assert_allclose(sum(terms.values()), score, rtol=1e-6)
+    np.testing.assert_allclose(terms["translation"], translation, rtol=1e-6)
+    assert {term.dtype for term in terms.values()} == {jnp.dtype("float32")}
 
 
 def test_float32_is_close_to_the_loops() -> None:
