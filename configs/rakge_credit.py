@@ -1,6 +1,6 @@
 """NumCoKE on the Credit graph of RAKGE and NumCoKE itself: 1,783 clients, training knows 1 % of the pairs.
 
-Command:   python -m numcoke_jax.main --config=configs/rakge_credit.py
+Command:   numcoke train rakge_credit
 Hardware:  2 CPU cores and 2 GB of memory, better a GPU
 Expected:  test order accuracy and MRR, filtered, tail side; not trained to the end on 2 cores yet
 

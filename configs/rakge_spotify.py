@@ -1,6 +1,6 @@
 """NumCoKE on the Spotify graph of RAKGE and NumCoKE itself: 2,017 songs, training knows 0.4 % of the pairs.
 
-Command:   python -m numcoke_jax.main --config=configs/rakge_spotify.py
+Command:   numcoke train rakge_spotify
 Hardware:  2 CPU cores and 2 GB of memory, better a GPU
 Expected:  test order accuracy and MRR, filtered, tail side; not trained to the end on 2 cores yet
 

@@ -47,7 +47,7 @@ MODELS: dict[str, TableModel] = {
     "simgcl": TableModel("SimGCL", "Self-supervised", "simgcl"),
     "rakge": TableModel("RAKGE", "Self-supervised", "rakge"),
     "paper": TableModel("NumCoKE", "NumCoKE", "paper", ours=True),
-    "numeric": TableModel("NumCoKE, numeric order", "NumCoKE", "numeric", ours=True),
+    "numeric": TableModel("NumCoKE, order core", "NumCoKE", "numeric", ours=True),
     # Not the paper's: arithmetic on values and training facts.  `boosted_pairs` needs a package of its own.
     "raw": TableModel("raw values", "References", "raw"),
     "bounds": TableModel("bounds", "References", "bounds"),

@@ -13,7 +13,6 @@ from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models import create_model
 from numcoke_jax.models.interface import GraphSizes, KnowledgeModel
-from numcoke_jax.models.numeric_order import NumericOrder
 
 SIZES = GraphSizes(entities=5, relations=2, fields=3)
 
@@ -113,9 +112,6 @@ def model_and_parameters(config: ConfigDict, sizes: GraphSizes = SIZES) -> tuple
     model = create_model(config, sizes)
     one = jnp.zeros((1,), jnp.int32)
     parameters = parameters_of(model, one, one[:, None], literals(sizes), train=False)
-    if "numeric_order" in parameters:  # of ordinary size after its factor, or the softmax is all or nothing
-        term = parameters["numeric_order"]
-        term["field_weight"] = term["field_weight"] / NumericOrder.sharpness
     for norm in parameters.values():  # of batch normalisation: a variance is positive
         if isinstance(norm, dict) and "running_variance" in norm:
             norm["running_variance"] = jnp.abs(norm["running_variance"]) + 0.5

@@ -71,12 +71,11 @@ def config_of(data: Path, **changes: Any) -> ConfigDict:
 
 
 def numcoke(config: ConfigDict) -> ConfigDict:
-    """The same run with NumCoKE: every random stream in use, the contrastive loss, values compared."""
+    """The same run with NumCoKE: every random stream in use, the contrastive loss."""
     config.model.name = "numcoke"
     config.experts.count = 2
     config.attention.heads = 2
     config.attention.operators = ("product",)
-    config.score.numeric_order = True
     config.train.entity_dropout = 0.2
     config.okcl.k = 2
     return config

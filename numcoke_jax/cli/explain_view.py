@@ -32,7 +32,7 @@ def show(found: Mapping[str, Any], console: Console) -> None:
             (row["field"], f"{row['weight']:+.2f}", _value(row["head"]), _value(row["tail"]))
             for row in found.get("compared", [])
         ]
-        remark = _standing(found["order"])
+        remark = _standing(found["order"]) if "order" in found else ""  # a reference has none
         console.table("Compared", remark, ("field", ">weight", ">head's value", ">tail's value"), rows)
     if "attention" in found:
         _show_attention(found["attention"], console)
@@ -104,9 +104,7 @@ def _show_what_if(what_if: Mapping[str, Any], console: Console) -> None:
 
 
 def _standing(order: Mapping[str, float]) -> str:
-    """By how much the head stands above the tail, and how sure that is."""
-    if "above" not in order:
-        return f"the head stands {order['margin']:+.3f} above the tail, certainty {order['certainty']:.2f}"
+    """Where the order core puts both entities, and how sure it is of their order."""
     places = [f"{side} {order[f'{side}_position']:+.2f}{_width(order[f'{side}_width'])}" for side in SIDES]
     return f"order core: {', '.join(places)}; above with probability {order['above']:.3f}"
 

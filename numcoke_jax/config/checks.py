@@ -11,7 +11,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from numcoke_jax.config.schema import KEYS, SECTIONS, looks_at
+from numcoke_jax.config.schema import KEYS, REMOVED, SECTIONS, looks_at
 from numcoke_jax.system.errors import CLOSE_ENOUGH, UserError, did_you_mean, printable
 
 SCALES_TO_ONE = ("minmax", "quantile")  # of `data.normalize`: those that give values from 0 to 1
@@ -55,6 +55,8 @@ def check_key_exists(key: str) -> None:
     """Raises UserError with the closest valid key unless `key`, such as "train.epochs", exists."""
     if key in KEYS:
         return
+    if key in REMOVED:
+        raise UserError(removed_key(key))
     if key in SECTIONS:
         example = next(known for known in KEYS if known.startswith(f"{key}."))
         raise UserError(f"{key} is a section of the config, not a key; set a key of it, such as {example}")
@@ -62,6 +64,19 @@ def check_key_exists(key: str) -> None:
     if similarity >= CLOSE_ENOUGH:
         raise UserError(f"{printable(key)} is not a config key; did you mean {closest}?")
     raise UserError(f"{printable(key)} is not a config key; the closest is {closest}, --help lists all")
+
+
+def removed_key(key: str) -> str:
+    """The sentence about a key of earlier versions."""
+    return (
+        f"{key} is not a config key any more: {REMOVED[key][1]}; "
+        "a run that has it on needs the version that started it"
+    )
+
+
+def without_removed(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """A stored config less the keys that have been removed, where they are off: as if they had never been."""
+    return {key: value for key, value in stored.items() if key not in REMOVED or value != REMOVED[key][0]}
 
 
 def check_value(key: str, value: Any) -> None:

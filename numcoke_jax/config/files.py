@@ -14,7 +14,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from numcoke_jax.config.checks import check_keys, flatten
+from numcoke_jax.config.checks import check_keys, flatten, without_removed
 from numcoke_jax.config.presets import apply_preset
 from numcoke_jax.config.schema import KEYS, default_config, nested
 from numcoke_jax.system.errors import LONGEST_REASON, UserError, printable, shown_path
@@ -54,7 +54,8 @@ def load_config(path: str) -> ConfigDict:
 def stored_config(path: Path, warn: Callable[[str], None]) -> ConfigDict:
     """The config that a run wrote to its config.json.
 
-    Keys added after the run have their defaults, which keep the earlier behaviour; `warn` reports them.
+    Keys added after the run have their defaults, which keep the earlier behaviour; `warn` reports them.  Keys
+    removed after it are left out if they were off.
 
     Raises:
       UserError: the file is missing, damaged or not a config, or has keys that this version does not know.
@@ -62,6 +63,7 @@ def stored_config(path: Path, warn: Callable[[str], None]) -> ConfigDict:
     stored = read_json(path)
     if not isinstance(stored, dict) or not stored.keys() & KEYS.keys():
         raise UserError(f"{shown_path(str(path))} is not a config written by this program")
+    stored = without_removed(stored)
     later = {key: value for key, value in flatten(default_config()).items() if key not in stored}
     if later:
         warn(f"{shown_path(str(path))} is older than {', '.join(sorted(later))}: the default is used")

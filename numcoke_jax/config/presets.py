@@ -14,7 +14,6 @@ from numcoke_jax.system.errors import UserError
 
 # What public code of the ported models sets: dropout 0.7, L1, margin 9, Adam 1e-3, no extension.
 PUBLIC_SETTINGS: Mapping[str, Any] = {
-    "score.numeric_order": False,
     "score.order_core": False,
     "score.norm": 1,
     "score.margin": 9.0,
@@ -30,7 +29,6 @@ PUBLIC_SETTINGS: Mapping[str, Any] = {
 
 # Models that are fitted in one step look at no key of training; extensions that the config may have are off.
 FITTED: Mapping[str, Any] = {
-    "score.numeric_order": False,
     "score.order_core": False,
     "train.entity_dropout": 0.0,
     "train.unknown_weight": 1.0,
@@ -43,7 +41,6 @@ CONCATENATED: Mapping[str, Any] = {**PUBLIC_SETTINGS, "model.attributes": "conca
 # distance; the preset `printed` has both as printed.  It learns slowly: the rate has to fall to the end.
 PAPER: Mapping[str, Any] = {
     "model.name": "numcoke",
-    "score.numeric_order": False,
     "score.order_core": False,
     "numeric.encoding": "linear",
     "train.entity_dropout": 0.0,
@@ -63,7 +60,6 @@ PRESETS: dict[str, Mapping[str, Any]] = {
     # to whom an unseen fact counts as only a little false.
     "numeric": {
         "model.name": "numcoke",
-        "score.numeric_order": False,
         "score.order_core": True,
         "train.entity_dropout": 0.2,
         "train.unknown_weight": 0.1,

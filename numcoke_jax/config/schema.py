@@ -158,10 +158,6 @@ _KEYS = (
     _model("score.order_weight", 0.1, number(0.0, 1e4), "Delta, weight of the order term"),
     _model("score.dropout", 0.7, number(0.0, 1.0, high_open=True),
         "dropped share of the translation's head and tail vectors in training; 0: none"),
-    _extension("score.numeric_order", False, BOOL,
-        "extension: compare the values themselves (models/numeric_order.py)"),
-    _extension("score.order_core", False, BOOL,
-        "extension: infer the order of relations that compare (models/order_core)"),
     _extension("score.order_core", False, BOOL,
         "extension: infer the order of relations that compare (models/order_core)"),
 
@@ -251,6 +247,10 @@ _KEYS = (
 )
 # fmt: on
 KEYS: dict[str, Key] = {key.name: key for key in _KEYS}
+
+REMOVED: dict[str, tuple[Any, str]] = {  # keys of earlier versions: the value that was off, what came instead
+    "score.numeric_order": (False, "score.order_core replaces it"),
+}
 
 
 def default_config() -> ConfigDict:

@@ -211,7 +211,7 @@ class LiteralScale:
 
     Attributes:
       values: the scale of `data.normalize`, for the attribute embeddings.
-      positions: quantiles, for the numeric order term and the quantile encoding.
+      positions: quantiles, for the quantile encoding, the order core and the references.
     """
 
     values: Normalizer

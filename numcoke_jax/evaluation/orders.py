@@ -4,7 +4,7 @@ A fact (h, r, t) of a strict order is in the right order if the model scores (h,
 tie counts half.  The gap of a pair is the difference between the positions (quantiles) of its two values in
 the field that the relation compares; it is known where both are observed.
 
-Which field each relation compares, read off the learned weights of the numeric order term.
+Which field each relation compares, read off the weights of the order core or of a reference.
 """
 
 import dataclasses
@@ -12,7 +12,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -21,7 +20,6 @@ from numcoke_jax.data.literals import LiteralScale
 from numcoke_jax.data.tables.known import RELATION_SUFFIX
 from numcoke_jax.evaluation.evaluator import Evaluator
 from numcoke_jax.evaluation.pair_scores import scored_pairs
-from numcoke_jax.models.numeric_order import NumericOrder, field_weights
 
 GAP_QUARTERS = 4
 
@@ -187,21 +185,15 @@ def compared_fields(params: Any, vocabulary: Vocabulary) -> dict[str, Sequence[C
 
     Returns:
       relation -> its M fields; relations that compare no field are left out.  {} for a model that is no
-      reference and has neither an order core nor a numeric order term (`score.order_core`,
-      `score.numeric_order`).
+      reference and has no order core (`score.order_core`).
     """
-    if "order_core" in params:
-        weights = np.asarray(params["order_core"]["field_weight"], np.float64)
-    elif "numeric_order" in params:
-        learned = jnp.asarray(params["numeric_order"]["field_weight"], jnp.float32)
-        weights = np.asarray(field_weights(learned, NumericOrder.sharpness), np.float64)
-    else:
-        weights = np.asarray(params.get("field_weight", np.zeros((0, 0))), np.float64)
+    weights = params.get("order_core", params).get("field_weight", np.zeros((0, 0)))
+    weights = np.asarray(weights, np.float64)
     if not weights.size:
         return {}
     order = np.argsort(-np.abs(weights), axis=1, kind="stable")
     return {
         relation: [ComparedField(vocabulary.fields[m], float(weights[r, m])) for m in order[r]]
         for r, relation in enumerate(vocabulary.relations)
-        if "numeric_order" in params or weights[r].any()
+        if weights[r].any()
     }

@@ -1,15 +1,15 @@
 """Why a model gives a fact its score: terms, fields, experts, and what another value would change.
 
-The terms are computed here in float64 from the model's encodings, by the equations of `models/score.py` and
-`models/numeric_order.py`; their sum is the model's score up to the rounding of float32.
+The terms are the model's own (`terms`); their sum is its score up to the rounding of float32.
 """
 
-from collections.abc import Sequence
-from typing import Any
+import functools
+from collections.abc import Hashable, Sequence
+from typing import Any, cast
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from ml_collections import ConfigDict
 
 from numcoke_jax.data.graph import SPLITS, NumericGraph
 from numcoke_jax.data.variants import SIDES, Change, changed_graph, facts_as_valued
@@ -18,15 +18,14 @@ from numcoke_jax.evaluation.internals import internals
 from numcoke_jax.evaluation.orders import ComparedField, compared_fields
 from numcoke_jax.inference.predict import Predictor, mean_ranks
 from numcoke_jax.inference.trained import Trained
-from numcoke_jax.models.numeric_order import order_logits
-from numcoke_jax.models.order_core import score as core_score
-from numcoke_jax.models.score import EncodedEntities
+from numcoke_jax.models.interface import ExplainsScores, KnowledgeModel
+from numcoke_jax.models.order_core.score import OrderPositions
+from numcoke_jax.models.score import ORDER, TERMS, EncodedEntities
 from numcoke_jax.runs.run import literals_for
 
-MOST_COMPARED = 3  # fields of the numeric order term that are shown
+MOST_COMPARED = 3  # fields that are shown
 MOST_MOVED = 10  # tails whose rank a what-if changes most
 LEAST_WEIGHT = 0.01
-ORDER, CLASSES = "order core", "value classes"  # what may decide a relation instead of the encoder
 
 
 def explain(
@@ -45,13 +44,13 @@ def explain(
       head, relation, tail, known (the split that has the fact, or ""), score, probability, rank (filtered by
       the facts of all splits), terms {name: number}; for NumCoKE also attention {side: {field: [one weight
       per head]}}, experts {side: [weights]}; for a relation that compares also compared (fields with weight
-      and both values) and order (positions and margin; with an order core also widths, memberships, noise and
-      the probability that the head stands above the tail); what_if.
+      and both values) and, with an order core, order (positions, margin, widths, memberships, noise and the
+      probability that the head stands above the tail); what_if.
 
     Raises:
       FloatingPointError: a score is not finite.
     """
-    run, graph = trained.run, trained.run.graph
+    graph = trained.run.graph
     names = graph.vocabulary
     predictor = trained.predictor()
     scores = _scores(predictor, head, relation)
@@ -62,14 +61,14 @@ def explain(
         "tail": names.entities[tail],
         "known": _split_of(graph, head, relation, tail),
         **_verdict(predictor, graph, scores, head, relation, tail),
-        "terms": _terms(run.config, encoded, head, tail),
+        "terms": _terms(trained, encoded, head, tail),
     }
-    if not _inferred(encoded):
+    deciding = _decided_by(encoded)
+    if not deciding:
         found |= _looked_at(trained, head, relation, tail)
-    if _inferred(encoded) == ORDER:
-        found |= _decided_order(encoded, head, tail)
-    elif isinstance(encoded, EncodedEntities) and encoded.positions is not None:
-        found |= _margin(encoded, head, tail)
+    if deciding == ORDER:
+        found["decided_by"] = ORDER
+        found["order"] = _decided_order(encoded.order, head, tail) | {"above": found["probability"]}
     compared = compared_fields(trained.params, names).get(names.relations[relation], [])
     if compared:
         found["compared"] = _values_of(graph, compared[:MOST_COMPARED], head, tail)
@@ -116,31 +115,23 @@ def _split_of(graph: NumericGraph, head: int, relation: int, tail: int) -> str:
     return next((split for split in SPLITS if (graph.split(split) == fact).all(axis=1).any()), "")
 
 
-def _terms(config: ConfigDict, encoded: Any, head: int, tail: int) -> dict[str, float]:
-    """The parts of the score; {} for a model with another encoding."""
-    if not isinstance(encoded, EncodedEntities):
+def _terms(trained: Trained, encoded: Any, head: int, tail: int) -> dict[str, float]:
+    """The parts of the score; {} for a model whose score is no sum of terms."""
+    model = trained.run.programs.model
+    if not isinstance(model, ExplainsScores):
         return {}
-    asked = jnp.array([[head]], jnp.int32)
-    if _inferred(encoded) == ORDER and encoded.order is not None:
-        return {ORDER: float(core_score.order_logits(encoded.order, asked)[0, 0, tail])}
-    if _inferred(encoded) == CLASSES and encoded.classes is not None:
-        return {CLASSES: float(core_score.class_logits(encoded.classes, asked)[0, 0, tail])}
-    rows = np.asarray(encoded.entities[0], np.float64)
-    difference = rows[head] + np.asarray(encoded.relations[0], np.float64) - rows[tail]
-    distance = np.abs(difference).sum() if config.score.norm == 1 else np.sqrt((difference**2).sum())
-    terms = {"translation": float(config.score.margin - distance)}
-    if encoded.projected is not None:
-        projected = np.asarray(encoded.projected[0], np.float64)
-        above = projected[head] - projected[tail]
-        if config.score.order == "reward":
-            order = (np.maximum(above, 0.0) ** 2).sum()
-        else:
-            order = config.score.margin - (np.maximum(-above, 0.0) ** 2).sum()
-        terms["order"] = float(config.score.order_weight * order)
-    if encoded.positions is not None:
-        logits = order_logits(encoded.positions, jnp.array([[head]], jnp.int32))
-        terms["numeric order"] = float(logits[0, 0, tail])
-    return terms
+    heads, deciding = jnp.array([[head]], jnp.int32), _decided_by(encoded)
+    found = _jitted_terms(cast(Hashable, model))(trained.params, encoded, heads)
+    used = [deciding] if deciding else [name for name in TERMS if name in found]
+    return {name: float(found[name][0, 0, tail]) for name in used}
+
+
+@functools.lru_cache(maxsize=8)
+def _jitted_terms(model: KnowledgeModel) -> Any:
+    """(params, encoded, heads) -> the terms of all tails; compiled once for equal models."""
+    return jax.jit(
+        lambda params, *inputs: model.apply({"params": params}, *inputs, train=False, method="terms")
+    )
 
 
 def _looked_at(trained: Trained, head: int, relation: int, tail: int) -> dict[str, Any]:
@@ -177,41 +168,20 @@ def _values_of(
     return rows
 
 
-def _inferred(encoded: Any) -> str:
+def _decided_by(encoded: Any) -> str:
     """The part that decides the relation that was encoded, or "" for the encoder or another model."""
-    if not isinstance(encoded, EncodedEntities):
-        return ""
-    if encoded.order is not None and bool(encoded.decided[0]):
-        return ORDER
-    return CLASSES if encoded.classes is not None and bool(encoded.classified[0]) else ""
+    return encoded.decided_by() if isinstance(encoded, EncodedEntities) else ""
 
 
-def _decided_order(encoded: EncodedEntities, head: int, tail: int) -> dict[str, Any]:
+def _decided_order(order: OrderPositions, head: int, tail: int) -> dict[str, float]:
     """Where the order core puts both entities."""
-    order = encoded.order
-    assert order is not None
     pairs = tuple(zip(SIDES, (head, tail), strict=True))
     found = {f"{side}_position": float(order.mean[0, entity]) for side, entity in pairs}
     found |= {f"{side}_width": float(order.width[0, entity]) for side, entity in pairs}
     found |= {f"{side}_membership": float(order.membership[0, entity]) for side, entity in pairs}
     found["margin"] = found["head_position"] - found["tail_position"]
     found["noise"], found["reversed_share"] = float(order.noise[0]), float(order.reversed_share[0])
-    found["above"] = float(core_score.pair_probabilities(order, np.array([head]), np.array([tail]))[0])
-    return {"decided_by": ORDER, "order": found}
-
-
-def _margin(encoded: EncodedEntities, head: int, tail: int) -> dict[str, Any]:
-    """By how much the numeric order term puts the head above the tail."""
-    assert encoded.positions is not None
-    position = np.asarray(encoded.positions.position[0], np.float64)
-    certainty = np.asarray(encoded.positions.certainty[0], np.float64)
-    order = {
-        "head_position": float(position[head]),
-        "tail_position": float(position[tail]),
-        "margin": float(position[head] - position[tail]),
-        "certainty": float(certainty[head] * certainty[tail]),
-    }
-    return {"order": order}
+    return found
 
 
 def _as_valued(

@@ -2,9 +2,7 @@
 
 They come after the graph's own entities.  Their embedding is the learned "unknown" vector of
 `train.entity_dropout`; a model without it gets the mean of its entity embeddings, which it was never
-trained to work with.  The numeric order term reads a missing value's position off an embedding: there the
-mean stands for an unknown entity in both cases, since entities keep their own embedding in that term while
-training.
+trained to work with.
 """
 
 from collections.abc import Sequence

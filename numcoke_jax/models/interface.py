@@ -100,6 +100,17 @@ class FittedModel(Protocol):
 
 
 @runtime_checkable
+class ExplainsScores(Protocol):
+    """A model whose score is a sum of terms that have names."""
+
+    def terms(
+        self, encoded: Any, heads: Int[Array, "S H"], *, train: bool
+    ) -> dict[str, Float[Array, "S H N"]]:
+        """What `score` is the sum of, by name."""
+        ...
+
+
+@runtime_checkable
 class KnowsUnseen(Protocol):
     """A model with a vector of its own for entities that were not part of training."""
 

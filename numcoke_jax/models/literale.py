@@ -77,6 +77,12 @@ class LiteralE(nn.Module):
         """Logits [S, H, N]; rank these, never their sigmoid."""
         return self.score_term(encoded, heads, train=train)
 
+    def terms(
+        self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool
+    ) -> dict[str, Float[Array, "S H N"]]:
+        """What the score is the sum of, by name."""
+        return self.score_term.terms(encoded, heads, train=train)
+
 
 def from_config(config: ConfigDict, sizes: GraphSizes) -> LiteralE:
     """The model of `model.dim` and `score.{norm,margin,dropout}`; other model keys have no effect."""

@@ -23,11 +23,10 @@ from numcoke_jax.models.fusion import KnowledgeFusion
 from numcoke_jax.models.interface import GraphSizes, ModelSpec, SecondLoss, SumAndCount
 from numcoke_jax.models.losses.contrastive import ContrastiveSettings, ordinal_contrastive_loss
 from numcoke_jax.models.numeric_embedding import NumericValueEmbedding
-from numcoke_jax.models.numeric_order import NumericOrder, order_logits
 from numcoke_jax.models.ops.tiles import cut, join, tile_count
 from numcoke_jax.models.order_core import core
 from numcoke_jax.models.order_core import score as core_score
-from numcoke_jax.models.score import EncodedEntities, TranslationOrderScore
+from numcoke_jax.models.score import CLASSES, ORDER, EncodedEntities, TranslationOrderScore, total
 
 # Rows (slot, entity) encoded at once.  Measured on 2 cores at S 4, N 64,000, d 200: 0.6 of the time of a
 # single tile, which overflows the caches.  An accelerator needs many rows to be busy: there, tiles only
@@ -59,7 +58,6 @@ class NumCoKE(nn.Module):
       sizes: N, R and M.
       dim: d.
       numeric, experts, attention, fusion, score_term: the parts; see their files.
-      numeric_order: the extension that compares values directly, or None.
       order_core: the extension that decides all relations that compare (`sizes.ordered`), or None if there is
         none.
       value_classes: its part for relations that are read off the head's value (`sizes.classes`), or None.  If
@@ -77,7 +75,6 @@ class NumCoKE(nn.Module):
     attention: PerceptualAttention
     fusion: KnowledgeFusion
     score_term: TranslationOrderScore
-    numeric_order: NumericOrder | None = None
     order_core: core.OrderCore | None = None
     value_classes: core.ValueClasses | None = None
     entity_dropout: float = 0.0
@@ -119,11 +116,6 @@ class NumCoKE(nn.Module):
             entities=entities,
             relations=self.relation_embedding[relations],
             projected=projected,
-            positions=(
-                None
-                if self.numeric_order is None
-                else self.numeric_order(self.entity_embedding, literals, relations)
-            ),
             **inferred,
         )
 
@@ -176,22 +168,25 @@ class NumCoKE(nn.Module):
         self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
         """Logits [S, H, N]; rank these, never their sigmoid."""
-        logits = jnp.zeros((*heads.shape, self.sizes.entities))
-        if self.encodes:
-            logits = self.score_term(encoded, heads, train=train)
-            if encoded.positions is not None:
-                logits = logits + order_logits(encoded.positions, heads)
-            if train:  # no query of training is about a relation that another part decides
-                return logits
-        if encoded.order is not None:
-            logits = jnp.where(
-                encoded.decided[:, None, None], core_score.order_logits(encoded.order, heads), logits
-            )
-        if encoded.classes is not None:
-            logits = jnp.where(
-                encoded.classified[:, None, None], core_score.class_logits(encoded.classes, heads), logits
-            )
-        return logits
+        return total(self.terms(encoded, heads, train=train))
+
+    def terms(
+        self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool
+    ) -> dict[str, Float[Array, "S H N"]]:
+        """What the score is the sum of, by name; 0 in a slot whose relation another part decides."""
+        found = self.score_term.terms(encoded, heads, train=train) if self.encodes else {}
+        if train and self.encodes:  # no query of training is about a relation that another part decides
+            return found
+        parts = (
+            (ORDER, encoded.order, encoded.decided, core_score.order_logits),
+            (CLASSES, encoded.classes, encoded.classified, core_score.class_logits),
+        )
+        for name, positions, decides, logits in parts:
+            if positions is not None:
+                slots = decides[:, None, None]
+                found = {other: jnp.where(slots, 0.0, term) for other, term in found.items()}
+                found[name] = jnp.where(slots, logits(positions, heads), 0.0)
+        return found
 
     @property
     def encodes(self) -> bool:
@@ -238,7 +233,6 @@ def contrastive_loss(config: ConfigDict) -> SecondLoss:
 def from_config(config: ConfigDict, sizes: GraphSizes) -> NumCoKE:
     """The model that `config` describes for a graph of the given sizes."""
     score, rounding = dict(config.score), {"products": config.model.products}
-    compare_values = score.pop("numeric_order") and sizes.fields > 0
     del score["order_core"]  # decided with the graph: `sizes.ordered`
     return NumCoKE(
         sizes=sizes,
@@ -252,7 +246,6 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> NumCoKE:
         score_term=TranslationOrderScore(
             num_relations=sizes.relations, dim=config.model.dim, **score, **rounding
         ),
-        numeric_order=NumericOrder(num_relations=sizes.relations) if compare_values else None,
         order_core=core.OrderCore(sizes) if sizes.ordered else None,
         value_classes=core.ValueClasses(sizes) if sizes.classes else None,
         entity_dropout=config.train.entity_dropout,

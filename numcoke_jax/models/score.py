@@ -7,6 +7,8 @@
 All vectors are e_att; the missing "att" in the paper's second term is taken for a misprint.
 """
 
+import functools
+import operator
 from typing import Any
 
 import flax.linen as nn
@@ -15,7 +17,6 @@ import numpy as np
 from flax import struct
 from jaxtyping import Array, Float, Int
 
-from numcoke_jax.models.numeric_order import RelationPositions
 from numcoke_jax.models.ops import pairwise, products
 from numcoke_jax.models.order_core.score import (
     ClassPositions,
@@ -23,6 +24,9 @@ from numcoke_jax.models.order_core.score import (
     class_probabilities,
     pair_probabilities,
 )
+
+TERMS = ("translation", "order")  # of the encoder's score
+ORDER, CLASSES = "order core", "value classes"  # what may decide a relation instead of the encoder
 
 
 @struct.dataclass
@@ -32,22 +36,33 @@ class EncodedEntities:
     entities: Any  # float32 [S, N, d], e_att
     relations: Any  # float32 [S, d], r
     projected: Any  # float32 [S, N, d], W_r e_att; None without an order term
-    positions: RelationPositions | None = None  # None without a numeric order term
     order: OrderPositions | None = None  # None without an order core; with it alone, the others are None
     decided: Any = None  # bool [S], relations that the order core decides
     classes: ClassPositions | None = None  # None without relations that are read off a value
     classified: Any = None  # bool [S], these relations
+
+    def decided_by(self) -> str:
+        """The part that decides the first slot's relation, `ORDER` or `CLASSES`, or "": the encoder."""
+        if self.order is not None and bool(self.decided[0]):
+            return ORDER
+        return CLASSES if self.classes is not None and bool(self.classified[0]) else ""
 
     def probabilities(self, heads: np.ndarray, tails: np.ndarray) -> np.ndarray | None:
         """P(head above tail), or P(tail), of pairs under the first slot's relation, float64 [n].
 
         None if the encoder scores the relation: then a score must be calibrated.
         """
-        if self.order is not None and bool(self.decided[0]):
+        part = self.decided_by()
+        if part == ORDER and self.order is not None:
             return pair_probabilities(self.order, heads, tails)
-        if self.classes is not None and bool(self.classified[0]):
+        if part == CLASSES and self.classes is not None:
             return class_probabilities(self.classes, heads, tails)
         return None
+
+
+def total(terms: dict[str, Array]) -> Array:
+    """The score whose terms these are, added in their order."""
+    return functools.reduce(operator.add, terms.values())
 
 
 def rows_of_heads(table: Float[Array, "S N d"], heads: Int[Array, "S H"]) -> Float[Array, "S H d"]:
@@ -99,14 +114,21 @@ class TranslationOrderScore(nn.Module):
     def __call__(
         self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
+        return total(self.terms(encoded, heads, train=train))
+
+    def terms(
+        self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool
+    ) -> dict[str, Float[Array, "S H N"]]:
+        """What the score is the sum of, by name."""
         head = self.head_dropout(rows_of_heads(encoded.entities, heads), deterministic=not train)
         tail = self.tail_dropout(encoded.entities, deterministic=not train)
         distance = pairwise.l1_distance if self.norm == 1 else pairwise.l2_distance
-        logits = self.margin - distance(head + encoded.relations[:, None, :], tail)
+        translation = self.margin - distance(head + encoded.relations[:, None, :], tail)
         if encoded.projected is None:
-            return logits
+            return {TERMS[0]: translation}
         projected_heads = rows_of_heads(encoded.projected, heads)
         if self.order == "reward":
-            return logits + self.order_weight * pairwise.squared_relu(projected_heads, encoded.projected)
-        violation = pairwise.squared_relu(-projected_heads, -encoded.projected)  # max(0, tail - head)
-        return logits + self.order_weight * (self.margin - violation)
+            order = pairwise.squared_relu(projected_heads, encoded.projected)
+        else:  # max(0, tail - head)
+            order = self.margin - pairwise.squared_relu(-projected_heads, -encoded.projected)
+        return dict(zip(TERMS, (translation, self.order_weight * order), strict=True))

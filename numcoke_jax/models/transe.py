@@ -65,6 +65,12 @@ class TransE(nn.Module):
         """Logits [S, H, N]; rank these, never their sigmoid."""
         return self.score_term(encoded, heads, train=train)
 
+    def terms(
+        self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool
+    ) -> dict[str, Float[Array, "S H N"]]:
+        """What the score is the sum of, by name."""
+        return self.score_term.terms(encoded, heads, train=train)
+
 
 def from_config(config: ConfigDict, sizes: GraphSizes) -> TransE:
     """The model of `model.{dim,attributes}` and `score.{norm,margin,dropout}`; no other key has an effect."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from numcoke_jax.config.checks import flatten
+from numcoke_jax.config.checks import flatten, without_removed
 from numcoke_jax.config.schema import default_config
 from numcoke_jax.evaluation.metrics import METRICS
 from numcoke_jax.runs.file_names import REPORT_FILE
@@ -90,7 +90,7 @@ def _read_run(workdir: Path, name: str) -> FinishedRun:
     report, config = read_json(workdir / REPORT_FILE), read_json(workdir / "config.json")
     defaults = json.loads(json.dumps(flatten(default_config())))  # as a stored config has them
     try:
-        run = FinishedRun(name, report, {**defaults, **config})
+        run = FinishedRun(name, report, {**defaults, **without_removed(config)})
         comparison([run])
     except (KeyError, TypeError, ValueError, AttributeError):
         raise UserError(f"{where}: {REPORT_FILE} is not a report of this program; write it again") from None

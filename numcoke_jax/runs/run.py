@@ -221,8 +221,6 @@ def _without_effect(
             f"okcl.weight={config.okcl.weight:g} has no effect: the contrastive loss of {model} needs facts "
             "known to be false, from neg.txt or train.negatives=reversed"
         )
-    if config.score.numeric_order and not graph.num_fields:
-        notices.append("score.numeric_order=True has no effect: the graph has no fields to compare")
     if train.warmup_steps > total_steps:
         notices.append(
             f"train.warmup_steps={train.warmup_steps} is more than the {total_steps} steps of the run: "

@@ -11,8 +11,8 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from numcoke_jax.config.checks import flatten
-from numcoke_jax.config.schema import KEYS, default_config
+from numcoke_jax.config.checks import flatten, removed_key, without_removed
+from numcoke_jax.config.schema import KEYS, REMOVED, default_config
 from numcoke_jax.data.graph import NumericGraph, Vocabulary, graph_hash
 from numcoke_jax.data.literals import LiteralScale
 from numcoke_jax.runs.file_names import (
@@ -152,6 +152,8 @@ def check_config_of(workdir: pathlib.Path, config: ConfigDict) -> None:
         raise UserError(
             f"{shown_path(path)} is not a config written by this program; choose another --workdir"
         )
+    if gone := sorted(without_removed(before).keys() & REMOVED.keys()):
+        raise UserError(f"{shown_path(path)}: {removed_key(gone[0])}")
     differences = config_differences(before, flat_config(config))
     if differences:
         more = f" and {len(differences) - MAX_NAMED} more" if len(differences) > MAX_NAMED else ""
@@ -212,7 +214,7 @@ def config_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> lis
 
     A key added after the earlier run was at its default there, which keeps the earlier behaviour.
     """
-    before = {**flat_config(default_config()), **before}
+    before = {**flat_config(default_config()), **without_removed(before)}
     return [
         f"{key}={printable(before.get(key, 'absent'))} there, {printable(now.get(key, 'absent'))} now"
         for key in sorted(before.keys() | now.keys())

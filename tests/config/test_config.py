@@ -225,7 +225,7 @@ def test_rules_that_join_keys(key: str, value: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("key", "on", "off"),
     [
-        ("score.numeric_order", True, "False"),
+        ("score.order_core", True, "False"),
         ("train.entity_dropout", 0.2, "0.0"),
         ("numeric.encoding", "quantile", "linear"),
         ("numeric.encoding", "periodic", "linear"),

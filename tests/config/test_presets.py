@@ -9,8 +9,9 @@ from numcoke_jax.config.checks import check_config, flatten
 from numcoke_jax.config.files import split_preset, stored_config
 from numcoke_jax.config.presets import PRESETS, apply_preset
 from numcoke_jax.config.schema import default_config
+from numcoke_jax.runs.workdir import check_config_of, config_differences, flat_config
 from numcoke_jax.system.errors import UserError
-from numcoke_jax.system.files import write_json_atomically
+from numcoke_jax.system.files import read_json, write_json_atomically
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("[!_]*.py"))
 
@@ -31,7 +32,7 @@ def test_the_extensions_of_the_shipped_preset_are_off_in_every_other(name):
     config = default_config()
     apply_preset(config, "numeric")
     apply_preset(config, name)
-    assert not config.score.numeric_order and config.train.entity_dropout == 0.0
+    assert not config.score.order_core and config.train.entity_dropout == 0.0
     assert config.train.unknown_weight == 1.0
 
 
@@ -41,7 +42,7 @@ def test_the_command_line_takes_a_preset_and_overrides_come_after_it():
     assert shipped.score.order_core and not paper.score.order_core
     assert paper.data == shipped.data
     mixed = parse_command_line(["--config=configs/credit.py:paper", "--config.okcl.weight=0.5"]).config
-    assert mixed.okcl.weight == 0.5 and not mixed.score.numeric_order
+    assert mixed.okcl.weight == 0.5 and not mixed.score.order_core
 
 
 def test_a_run_of_a_preset_has_a_workdir_of_its_own():
@@ -101,6 +102,27 @@ def test_the_config_of_an_older_run_has_the_defaults_of_later_keys_and_a_warning
     write_json_atomically(path, {})
     with pytest.raises(UserError, match="is not a config written by this program"):
         stored_config(path, warnings.append)
+
+
+def test_a_removed_key_is_left_out_where_it_was_off_and_named_where_it_was_on(tmp_path):
+    config = default_config()
+    path = tmp_path / "config.json"
+    for on in (False, True):
+        write_json_atomically(path, flat_config(config) | {"score.numeric_order": on})
+        if not on:
+            assert flatten(stored_config(path, pytest.fail)) == flatten(config)
+            check_config_of(tmp_path, config)
+            assert not config_differences(read_json(path), flat_config(config))
+            continue
+        for read in (lambda: stored_config(path, pytest.fail), lambda: check_config_of(tmp_path, config)):
+            with pytest.raises(UserError) as caught:
+                read()
+            assert str(caught.value) == (
+                f"{path}: score.numeric_order is not a config key any more: score.order_core replaces it; "
+                "a run that has it on needs the version that started it"
+            )
+    with pytest.raises(UserError, match="^score.numeric_order is not a config key any more"):
+        parse_command_line(["--config=configs/credit.py", "--config.score.numeric_order=true"])
 
 
 @pytest.mark.parametrize("name", PRESETS)

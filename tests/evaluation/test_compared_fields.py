@@ -1,14 +1,12 @@
-"""The field that each relation compares, as the trained weights name it."""
+"""The field that each relation compares, as the order core names it."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from numcoke_jax.data.graph import Vocabulary
 from numcoke_jax.evaluation.orders import ComparedField, compared_fields
 from numcoke_jax.inference.trained import load_trained
-from numcoke_jax.models.numeric_order import NumericOrder
 from numcoke_jax.runs.run import create_run
 from tests.tiny_runs import config_of, numcoke, train
 
@@ -49,11 +47,7 @@ def two_way_folder(path: Path) -> Path:
 
 
 def test_each_relation_names_its_field_and_its_direction(tmp_path: Path) -> None:
-    config: Any = numcoke(config_of(two_way_folder(tmp_path / "data")))
-    config.model.dim = config.model.attribute_dim = 8
-    config.train.batch_size, config.train.relations_per_step = 16, 2
-    config.train.epochs, config.train.eval_every_epochs, config.train.learning_rate = 100, 50, 0.02
-    config.eval.chunk, config.okcl.weight = 24, 0.0
+    config = numcoke(config_of(two_way_folder(tmp_path / "data"), score__order_core=True))
     report, _ = train(create_run(config), tmp_path)
     trained = load_trained(tmp_path, lambda text: None)
     found = compared_fields(trained.params, trained.run.graph.vocabulary)
@@ -68,15 +62,13 @@ def test_each_relation_names_its_field_and_its_direction(tmp_path: Path) -> None
 
 
 def test_fields_by_hand() -> None:
-    """Softmax of (ln 3, 0 | 0, 0) is (3, 1 | 1, 1) / 6: a = (1/3, 0); ties keep the fields' order."""
-    learned = np.zeros((2, 2, 2))
-    learned[1, 1, 1] = np.log(3.0) / NumericOrder.sharpness
-    params = {"numeric_order": {"field_weight": learned}}
-    found = compared_fields(params, Vocabulary(("a",), ("r", "s"), ("f", "g")))
-    assert found["r"] == [ComparedField("f", 0.0), ComparedField("g", 0.0)]
-    assert [part.field for part in found["s"]] == ["g", "f"]
-    np.testing.assert_allclose([part.weight for part in found["s"]], [-1 / 3, 0.0], atol=1e-7)
+    """The largest weight of either sign first; ties keep the fields' order; "r" compares nothing."""
+    weights = np.array([[0.0, 0.0, 0.0], [0.25, -0.5, 0.25]])
+    names = Vocabulary(("a",), ("r", "s"), ("f", "g", "h"))
+    expected = {"s": [ComparedField("g", -0.5), ComparedField("f", 0.25), ComparedField("h", 0.25)]}
+    assert compared_fields({"order_core": {"field_weight": weights}}, names) == expected
+    assert compared_fields({"field_weight": weights}, names) == expected
 
 
-def test_a_model_without_the_term_compares_no_fields() -> None:
+def test_a_model_without_an_order_core_compares_no_fields() -> None:
     assert compared_fields({"entity_embedding": np.zeros((1, 2))}, Vocabulary(("a",), ("r",), ("f",))) == {}

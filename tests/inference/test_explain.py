@@ -1,6 +1,7 @@
 """Explanations: terms add up to the score, ranks are the evaluation's, what-ifs are the changed graph's."""
 
 import dataclasses
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,15 +12,15 @@ import pytest
 
 from numcoke_jax.api import Model
 from numcoke_jax.cli import use
-from numcoke_jax.cli.explain_view import figure
+from numcoke_jax.cli.explain_view import figure, show
 from numcoke_jax.cli.main import main
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL
 from numcoke_jax.data.variants import Change, changed_graph
 from numcoke_jax.inference.explain import explain, ranks_of
 from numcoke_jax.inference.trained import Trained
 from numcoke_jax.models import MODELS
-from numcoke_jax.models.numeric_order import DOWN, UP, NumericOrder
 from numcoke_jax.runs.run import create_run
+from numcoke_jax.system.console import Console
 from tests.tiny_runs import compiled_fast, config_of, numcoke, untrained, write_folder
 
 READS_FACTS = [name for name, model in MODELS.items() if model.reads_facts]
@@ -38,7 +39,7 @@ def found(trained: Trained) -> dict[str, Any]:
 
 
 def test_the_terms_add_up_to_the_score(found: dict[str, Any]) -> None:
-    assert list(found["terms"]) == ["translation", "order", "numeric order"]
+    assert list(found["terms"]) == ["translation", "order"]
     assert sum(found["terms"].values()) == pytest.approx(found["score"], rel=1e-5, abs=1e-5)
 
 
@@ -60,14 +61,23 @@ def test_the_rank_is_that_of_the_evaluation(trained: Trained) -> None:
         assert explained["rank"] == rank and explained["known"] == "test" and "what_if" not in explained
 
 
-def test_the_order_names_the_fields_and_both_values(trained: Trained, found: dict[str, Any]) -> None:
-    graph = trained.run.graph
-    heaviest = found["compared"][0]
+def test_an_order_core_names_the_fields_and_both_values_and_positions(tmp_path: Path) -> None:
+    run = create_run(numcoke(config_of(write_folder(tmp_path / "graph"), score__order_core=True)))
+    decided = Trained(run, run.fresh_state().params)
+    found, graph = explain(decided, 5, 0, 2), run.graph
+    assert list(found["terms"]) == ["order core"] and "attention" not in found
+    assert found["terms"]["order core"] == pytest.approx(found["score"], rel=1e-6)
     weights = [abs(row["weight"]) for row in found["compared"]]
     assert weights == sorted(weights, reverse=True)
-    assert heaviest["head"] == graph.values[5, graph.vocabulary.fields.index(heaviest["field"])]
+    assert found["compared"][0]["field"] == "size"
+    size = graph.vocabulary.fields.index("size")
+    assert found["compared"][0]["head"] == graph.values[5, size] > graph.values[2, size]
     order = found["order"]
-    assert order["margin"] == order["head_position"] - order["tail_position"] and 0 < order["certainty"] <= 1
+    assert order["margin"] == order["head_position"] - order["tail_position"] > 0
+    assert order["above"] == pytest.approx(found["probability"])
+    console = Console(text := io.StringIO())
+    show(found, console)
+    assert "order core: head +" in text.getvalue() and "Compared" in text.getvalue()
 
 
 def test_a_what_if_is_the_score_of_the_changed_graph(trained: Trained, found: dict[str, Any]) -> None:
@@ -99,20 +109,6 @@ def test_every_form_of_the_score_adds_up(norm: int, order: str, tmp_path: Path) 
         explained = explain(untrained(config), 5, 0, 2)
     assert ("order" in explained["terms"]) == (order != "none")
     assert sum(explained["terms"].values()) == pytest.approx(explained["score"], rel=1e-5, abs=1e-5)
-
-
-def test_the_margin_is_the_weighted_difference_of_the_values(trained: Trained, found: dict[str, Any]) -> None:
-    """By loops, of two entities whose values are all observed: z = sum over fields of a_rm x_im."""
-    assert trained.run.graph.observed[[5, 2]].all() and trained.run.literals.positions is not None
-    places = np.asarray(trained.run.literals.positions, np.float64)
-    learned = np.asarray(trained.params["numeric_order"]["field_weight"], np.float64)[0]
-    shares = np.exp(NumericOrder.sharpness * learned)
-    shares /= shares.sum()
-    margin = sum((shares[UP, m] - shares[DOWN, m]) * (places[5, m] - places[2, m]) for m in range(2))
-    assert found["order"]["margin"] == pytest.approx(margin, rel=1e-5, abs=1e-6)
-    slope, weight = (float(trained.params["numeric_order"][name][0]) for name in ("log_slope", "weight"))
-    term = np.log1p(np.exp(weight)) * np.tanh(np.exp(slope) * margin)
-    assert found["terms"]["numeric order"] == pytest.approx(term, rel=1e-4, abs=1e-5)
 
 
 def test_python_explains_by_names(trained: Trained, found: dict[str, Any]) -> None:
@@ -177,7 +173,6 @@ def test_tables_json_and_picture(command: Callable[..., tuple[int, str, str]], t
         "translation",
         "Attention",
         "Experts",
-        "Compared",
         "What if head's size = 3, tail's noise = missing?",
     ):
         assert part in out

@@ -11,7 +11,7 @@ import pytest
 
 from numcoke_jax.config.schema import choices
 from numcoke_jax.models import numcoke
-from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.models.interface import ExplainsScores, GraphSizes
 from numcoke_jax.models.numcoke import NumCoKE
 from numcoke_jax.models.ops import pairwise
 from numcoke_jax.models.ops.tiles import cut
@@ -30,7 +30,7 @@ SWITCHES: dict[str, dict[str, Any]] = {
         "numeric__missing": "zero",
         "score__order": "penalty",
     },
-    "extensions": {"score__numeric_order": True, "train__entity_dropout": 0.5, "score__norm": 2},
+    "extensions": {"numeric__encoding": "quantile", "train__entity_dropout": 0.5, "score__norm": 2},
     "printed": {
         "fusion__kind": "paper",
         "numeric__share_transform": True,
@@ -86,6 +86,32 @@ def test_evaluation_equals_the_loops(name: str) -> None:
                 np.testing.assert_allclose(found[s, h], expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("name", SWITCHES)
+def test_the_terms_add_up_to_the_score(name: str) -> None:
+    """A term is what is left without the other: the score without order term, and the rest."""
+    config = examples.config_with(**SWITCHES[name])
+    model, parameters = examples.model_and_parameters(config)
+    assert isinstance(model, ExplainsScores)
+
+    @examples.compiled
+    def scored(parameters: dict) -> Any:
+        encoded = examples.apply(
+            model, parameters, RELATIONS, examples.literals(), train=False, method="encode"
+        )
+        both = [
+            examples.apply(model, parameters, encoded, HEADS, train=False, method=method)
+            for method in ("terms", "score")
+        ]
+        plain = dataclasses.replace(encoded, projected=None)
+        return *both, examples.apply(model, parameters, plain, HEADS, train=False, method="score")
+
+    terms, score, translation = scored(parameters)
+    assert set(terms) == ({"translation", "order"} if config.score.order != "none" else {"translation"})
+    np.testing.assert_allclose(sum(terms.values()), score, rtol=1e-6)
+    np.testing.assert_allclose(terms["translation"], translation, rtol=1e-6)
+    assert {term.dtype for term in terms.values()} == {jnp.dtype("float32")}
+
+
 def test_float32_is_close_to_the_loops() -> None:
     _, parameters = default_model()
     exact, config, literals = examples.float64(parameters), examples.config_with(), examples.literals()
@@ -96,7 +122,7 @@ def test_float32_is_close_to_the_loops() -> None:
 
 def test_a_graph_without_literals_leaves_experts_and_score() -> None:
     sizes = GraphSizes(entities=5, relations=2, fields=0)
-    model, parameters = examples.model_and_parameters(examples.config_with(score__numeric_order=True), sizes)
+    model, parameters = examples.model_and_parameters(examples.config_with(), sizes)
     assert set(parameters) == {"entity_embedding", "relation_embedding", "experts", "score_term"}
     literals = examples.literals(sizes)
     found, _ = examples.compiled(functools.partial(examples.apply, model, train=False))(
@@ -260,25 +286,6 @@ def test_a_dropped_entity_is_the_unknown_one() -> None:
     unknown = jnp.broadcast_to(parameters["unknown_entity"], parameters["entity_embedding"].shape)
     expected = logits(parameters | {"entity_embedding": unknown})
     np.testing.assert_allclose(training_logits(model)(parameters), expected, rtol=1e-5)
-
-
-def test_a_dropped_entity_keeps_its_place_in_the_numeric_order() -> None:
-    """Missing positions are guessed from the entity's own embedding, dropped or not."""
-    model, parameters = examples.model_and_parameters(
-        examples.config_with(train__entity_dropout=1.0, score__numeric_order=True)
-    )
-
-    @examples.compiled
-    def both_modes(parameters: dict) -> list[Any]:
-        keys = {name: jax.random.key(0) for name in STREAMS_OF_MODELS}
-        encode = functools.partial(
-            examples.apply, model, parameters, RELATIONS, examples.literals(), method="encode"
-        )
-        return [encode(train=True, rngs=keys), encode(train=False)]
-
-    training, evaluation = both_modes(parameters)
-    np.testing.assert_allclose(training.positions.position, evaluation.positions.position, rtol=1e-6)
-    assert np.abs(training.entities - evaluation.entities).max() > 0.01
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,6 @@ WIDE_KEYS = {
     "attention__operators": choices("attention.operators"),
     "numeric__encoding": "quantile",
     "numeric__bins": Q - 2,
-    "score__numeric_order": True,
 }
 Shapes = tuple[tuple[int, ...], ...]
 
@@ -168,8 +167,6 @@ STAY_IN_FLOAT32 = {
     "W_x v, without an entity": ((M, A, A), (M, A), (M, A)),
     "keys from single entries": ((L, A), (M, Q, A), (Q, L, M, A)),
     "parts of a value in the mlp": ((N, Q), (Q, Z), (N, Z)),
-    "guessed positions": ((N, D), (D, M), (N, M)),
-    "positions on a relation's scale": ((S, M), (N, M), (S, N)),
 }
 ROUND = {
     "experts": ((N, D), (K, D, E), (N, K, E)),
@@ -207,7 +204,7 @@ def products_of_encoder(operands: str, platform: str) -> tuple[str, list[tuple[S
         encoded = examples.apply(
             model, parameters, relations, examples.literals(WIDE), train=False, method="encode"
         )
-        vectors = (encoded.entities, encoded.projected, encoded.positions.position)
+        vectors = (encoded.entities, encoded.projected)
         return sum((jnp.sin(array).sum() for array in vectors), jnp.zeros(()))
 
     program = (
@@ -301,9 +298,9 @@ def test_the_order_projection_is_the_product_of_rounded_operands() -> None:
 def encodings() -> tuple[dict, dict]:
     """By operands: what the model encodes, and the gradient of a function of it, for the same parameters."""
     encoded, gradients = {}, {}
-    _, parameters = examples.model_and_parameters(examples.config_with(score__numeric_order=True))
+    _, parameters = examples.model_and_parameters(examples.config_with())
     for operands in products.OPERANDS:
-        config = examples.config_with(model__products=operands, score__numeric_order=True)
+        config = examples.config_with(model__products=operands)
         model, _ = examples.model_and_parameters(config)
 
         def loss(parameters: dict, model: Any = model) -> Any:
@@ -321,7 +318,7 @@ def encodings() -> tuple[dict, dict]:
 
 def test_the_encoder_stays_close_to_the_loops() -> None:
     """Each operand is off by 2^-9 = 0.2% of itself at most, and a few products stand one behind the other."""
-    config = examples.config_with(score__numeric_order=True)
+    config = examples.config_with()
     _, parameters = examples.model_and_parameters(config)
     exact, (encoded, _) = examples.float64(parameters), encodings()
     for s, relation in enumerate([1, 0]):
@@ -340,8 +337,3 @@ def test_gradients_are_float32_and_close_to_those_of_float32_products() -> None:
     )
     off = np.linalg.norm(rounded_ones - plain) / np.linalg.norm(plain)
     assert 1e-4 < off < 0.02
-
-
-def test_positions_that_the_numeric_order_compares_keep_every_bit() -> None:
-    encoded, _ = encodings()
-    jax.tree.map(np.testing.assert_array_equal, encoded["bfloat16"].positions, encoded["float32"].positions)

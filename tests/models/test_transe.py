@@ -195,7 +195,7 @@ def test_forty_steps_halve_the_loss(name: str) -> None:
 
 @pytest.mark.parametrize("name", COMPARED)
 @pytest.mark.parametrize(
-    ("key", "value", "off"), [("score.numeric_order", True, "False"), ("train.entity_dropout", 0.2, "0.0")]
+    ("key", "value", "off"), [("score.order_core", True, "False"), ("train.entity_dropout", 0.2, "0.0")]
 )
 def test_an_extension_that_a_model_lacks_is_refused(name: str, key: str, value: Any, off: str) -> None:
     config = examples.config_with(model__name=name)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.oracles import attention, experts, fusion, numeric_order, score
+from tests.oracles import attention, experts, fusion, score
 from tests.oracles.arithmetic import Parameters, Vector
 from tests.oracles.numeric_embedding import attribute_vector
 
@@ -53,7 +53,7 @@ def logits(
     projection = None
     if config.score.order != "none":
         projection = parameters["score_term"]["order_projection"][relation]
-    found = [
+    return [
         score.score(
             table[head],
             parameters["relation_embedding"][relation],
@@ -66,8 +66,3 @@ def logits(
         )
         for tail in table
     ]
-    if config.score.numeric_order:
-        features, term = parameters["entity_embedding"], parameters["numeric_order"]
-        for tail in range(len(found)):
-            found[tail] += numeric_order.term(term, features, literals, relation, head, tail)
-    return found

@@ -52,7 +52,6 @@ def config_of(data: Path, **changes: object) -> ConfigDict:
     config.train.batch_size = 8
     config.train.relations_per_step = 2
     config.train.eval_every_epochs = 1
-    config.score.numeric_order = True
     config.train.entity_dropout = 0.2
     for key, value in changes.items():
         section, _, name = key.partition("__")
@@ -274,11 +273,6 @@ def test_a_loss_without_a_single_false_fact_is_refused(tmp_path: Path) -> None:
             {"model__name": "rakge", "okcl__weight": 0.25},
             {"train__negatives": "reversed"},
             "okcl.weight=0.25 has no effect: the contrastive loss of rakge needs facts known to be false",
-        ),
-        (
-            {"model__name": "numcoke", "score__numeric_order": True},
-            {"score__numeric_order": False},
-            "score.numeric_order=True has no effect: the graph has no fields to compare",
         ),
         (
             {"train__warmup_steps": 13, "train__learning_rate": 0.05},

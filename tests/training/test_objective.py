@@ -63,7 +63,6 @@ SWITCHES: dict[str, dict[str, Any]] = {
         "attention__use_query": False,
         "score__norm": 2,
         "score__dropout": 0.0,
-        "score__numeric_order": True,
         "okcl__sampling": "random",
         "okcl__negatives": "unlinked",
         "okcl__in_batch": True,
@@ -130,7 +129,6 @@ def test_the_switches_cover_every_choice() -> None:
     assert chosen("fusion", "kind") == set(choices("fusion.kind"))
     assert chosen("score", "order") == set(choices("score.order"))
     assert chosen("score", "norm") == {1, 2}
-    assert chosen("score", "numeric_order") == {False, True}
     assert chosen("okcl", "sampling") == set(choices("okcl.sampling"))
     assert chosen("okcl", "negatives") == set(choices("okcl.negatives"))
     assert chosen("okcl", "reduce") == set(choices("okcl.reduce"))

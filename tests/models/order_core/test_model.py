@@ -18,6 +18,7 @@ from numcoke_jax.models.interface import GraphSizes
 from numcoke_jax.models.numcoke import NumCoKE
 from numcoke_jax.models.order_core.core import PER_ENTITY, OrderCore
 from numcoke_jax.models.order_core.score import order_logits
+from numcoke_jax.models.score import TERMS
 from numcoke_jax.runs.run import Run, create_run
 from numcoke_jax.training.placement import AXES, Placement
 from tests import examples, tiny_runs
@@ -45,7 +46,6 @@ def mixed_folder(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 def config_of(data: Path, **changes: Any) -> ConfigDict:
     config = tiny_runs.numcoke(tiny_runs.config_of(data, train__batch_size=4, score__order_core=True))
-    config.score.numeric_order = False
     for name, value in changes.items():
         section, _, key = name.rpartition("__")
         (config[section] if section else config)[key] = value
@@ -122,6 +122,33 @@ def test_the_core_decides_the_order_and_the_encoder_the_rest(mixed_run: Run) -> 
     assert np.asarray(decided).tolist() == [False, True]
 
 
+@pytest.mark.parametrize("left", [0, 1])
+def test_the_terms_add_up_to_the_score_and_one_part_decides_a_relation(left: int) -> None:
+    """An order, classes, and `left` relations for the encoder; a term of another part is 0."""
+    sizes = GraphSizes(5, 2 + left, 3, ordered=(0,), classes=(1,))
+    model, parameters = examples.model_and_parameters(examples.config_with(score__order_core=True), sizes)
+    core = parameters["order_core"]  # memberships and shares are from 0 to 1
+    parameters["order_core"] = {name: 1.0 / (1.5 + jnp.abs(array)) for name, array in core.items()}
+    relations = jnp.arange(sizes.relations, dtype=jnp.int32)
+    heads = jnp.array([[0, 3], [4, 2], [1, 1]], jnp.int32)[: sizes.relations]
+
+    @examples.compiled
+    def terms_and_score(parameters: dict) -> Any:
+        literals = examples.literals(sizes)
+        encoded = examples.apply(model, parameters, relations, literals, train=False, method="encode")
+        both = ("terms", "score")
+        return [
+            examples.apply(model, parameters, encoded, heads, train=False, method=method) for method in both
+        ]
+
+    terms, score = terms_and_score(parameters)
+    np.testing.assert_array_equal(functools.reduce(np.add, terms.values()), score)
+    deciding = {"order core": [0], "value classes": [1]} | {name: [2] for name in TERMS if left}
+    assert terms.keys() == deciding.keys()
+    for name, term in terms.items():
+        assert np.flatnonzero(np.abs(term).max(axis=(1, 2))).tolist() == deciding[name], name
+
+
 def test_no_batch_holds_a_fact_that_the_core_decides(mixed_run: Run) -> None:
     higher = mixed_run.graph.vocabulary.relations.index("higher")
     assert (mixed_run.graph.train[:, RELATION] == higher).any()
@@ -139,7 +166,6 @@ def test_no_batch_holds_a_fact_that_the_core_decides(mixed_run: Run) -> None:
             {"train__optimizer": "adamw", "train__weight_decay": 0.3, "train__clip_norm": 0.1}, id="adamw"
         ),
         pytest.param({"train__candidates": 4}, id="sampled entities", marks=pytest.mark.slow),
-        pytest.param({"score__numeric_order": True}, id="values compared", marks=pytest.mark.slow),
     ],
 )
 def test_steps_leave_the_arrays_of_the_core_bit_for_bit(mixed_folder: Path, changes: dict[str, Any]) -> None:
