@@ -18,7 +18,8 @@ loss on shuffled ones also has in it what false numbers spoil.
 
 "left" is what is missing to the posterior's order accuracy, as a share of the way to it from the bounds':
 below 0 is better than the posterior, 1 no better than the bounds, more is worse than them.  "left to 1" is
-the same for the way to 1.  The log loss is of raw scores: those of bounds and raw values are no log-odds.
+the same for the way to 1.  The log loss is of the difference of two raw scores, twice the log-odds where one
+is the other's negative; "calibrated" is the log loss of both, of calibrated scores (eval.selection=reversed).
 
 Every run has a workdir of its own under --out.  Finished runs are read and stopped ones resume.  The table
 goes to references.json, .csv and .md.
@@ -83,6 +84,7 @@ TITLES = {
     "narrowest": "narrowest",
     "auc": "AUC",
     "log_loss": "log loss",
+    "nll": "calibrated",
     "tau": "tau",
     "ece": "ECE",
     "mrr": "MRR",
@@ -109,7 +111,7 @@ def measures_of(report: Mapping[str, Any]) -> dict[str, float | None]:
         **{name: of_all.get(name) for name in ("order_accuracy", "auc", "log_loss", "tau")},
         "both observed": by_group.get("both values observed"),
         "narrowest": narrow.get("order_accuracy"),
-        "ece": (calibration.get("after") or {}).get("ece"),
+        **{name: (calibration.get("after") or {}).get(name) for name in ("ece", "nll")},
         "mrr": report["test"]["mrr"],
         "hits@1": report["test"]["hits@1"],
         "held-out mrr": held_out.get("mrr"),

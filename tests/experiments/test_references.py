@@ -26,7 +26,7 @@ def report(accuracy: float | None, seed: int = 0) -> dict[str, Any]:
         "test": metrics,
         "order": None if accuracy is None else order,
         "order_accuracy": [{"pairs": "both values observed", "model": 0.875}] if accuracy else [],
-        "calibration": {"test": {"after": {"ece": 0.01}}},
+        "calibration": {"test": {"after": {"ece": 0.01, "nll": 0.2}}},
     }
 
 
@@ -44,11 +44,8 @@ def test_rows_have_means_and_deviations_and_what_is_left():
     first = rows[0]
     assert first["seeds"] == [0, 1] and first["order_accuracy"]["mean"] == pytest.approx(0.97)
     assert first["order_accuracy"]["std"] == pytest.approx(0.0141421356)  # sqrt(2 * 0.01^2)
-    assert (first["narrowest"]["mean"], first["both observed"]["mean"], first["ece"]["mean"]) == (
-        0.75,
-        0.875,
-        0.01,
-    )
+    others = [first[name]["mean"] for name in ("narrowest", "both observed", "ece", "nll")]
+    assert others == [0.75, 0.875, 0.01, 0.2]
     assert first["left"] == pytest.approx(-0.4)  # (0.95 - 0.97) / (0.95 - 0.90)
     assert first["left to 1"] == pytest.approx(0.3)  # 0.03 of 0.10
     assert (rows[1]["left"], rows[2]["left"]) == (pytest.approx(1.0), pytest.approx(0.0))
