@@ -234,7 +234,7 @@ def test_the_factor_that_a_truth_needs_by_hand() -> None:
     """Known values 10, 20 and 30 at scores -1, 0 and 1; the cell is believed at 0.5, with a width of 0.5."""
     seen = np.array([[10.0], [20.0], [30.0], [0.0]])
     scored = np.array([[-1.0], [0.0], [1.0], [np.nan]])
-    scores = ValueScores(scored, np.nan_to_num(scored), np.isnan(scored).astype(float))
+    scores = ValueScores.of(scored, np.eye(1))
     one = Cells(np.array([3]), np.array([0]), np.array([0.5]), np.array([0.5]), np.array([WITH], object))
     for true, expected in ((25.0, 0.0), (15.0, 1.0), (5.0, 3.0), (35.0, 1.0), (20.0, 0.0), (10.0, 1.0)):
         truth = np.array([[0.0], [0.0], [0.0], [true]])
