@@ -152,4 +152,5 @@ def encode_comparisons(table: EntityTable, comparisons: Comparisons) -> tuple[Nu
         }
     )
     splits = {name: named(triples) for name, triples in comparisons.splits.items()}
-    return encode_graph(splits, named(comparisons.negatives), literals)
+    kept = entities.filter(pa.array(comparisons.kept)).to_pylist()
+    return encode_graph(splits, named(comparisons.negatives), literals, kept)
