@@ -133,8 +133,8 @@ class GraphReport:
                 "they are ranked like any other"
             )
         if self.entities_without_facts:
-            names = _counted_names(self.entities_without_facts, "entity", "entities")
-            lines.append(f"in no fact: {names}; they are kept, and ranked like any other")
+            alone = _counted_names(self.entities_without_facts, "entity", "entities")
+            lines.append(f"in no fact: {alone}; they are kept, and ranked like any other")
         loops = sum(self.self_loops.values())
         if loops:
             lines.append(f"self-loops, facts that link an entity to itself: {loops:,}; they are kept")
