@@ -20,7 +20,10 @@ from numcoke_jax.data.public.fb15k import load_fb15k_237
 from numcoke_jax.data.public.rakge import AUTHORS_GRAPHS, load_authors_graph
 from numcoke_jax.data.public.sources import known_table
 from numcoke_jax.data.synthetic import SyntheticSettings, synthetic_graph
+from numcoke_jax.data.tables.attributes import read_attributes
+from numcoke_jax.data.tables.cells import TableFile
 from numcoke_jax.data.tables.comparisons import Comparisons, ComparisonSettings, compare
+from numcoke_jax.data.tables.facts import FactChoice, read_facts
 from numcoke_jax.data.tables.known import EntityTable, table_spec
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.system.files import home_path
@@ -128,6 +131,41 @@ def build_graph(table: EntityTable, relations: Sequence[str], settings: Comparis
     return LoadedGraph(graph, [*notices, *report.notices()], table.name)
 
 
+def build_facts(table: TableFile, attributes: TableFile | None, choice: FactChoice) -> LoadedGraph:
+    """The graph of a table with a fact in each row; every entity of the attributes is in it.
+
+    Args:
+      table: the facts.
+      attributes: one row per entity, with columns of numbers; None: the graph has no literals.
+      choice: which columns say what, and how the facts are split.
+
+    Raises:
+      UserError: see `read_facts` and `read_attributes`; or columns of attributes are chosen without any.
+    """
+    facts = read_facts(table, choice)
+    if attributes is None:
+        if choice.name or choice.fields:
+            raise UserError("name, fields: are columns of the attributes, of which none are given")
+        graph, report = encode_graph(facts.tables(), None, None)
+        return LoadedGraph(graph, [*facts.notices, *report.notices()], table.where)
+    entities = read_attributes(attributes, choice.name, choice.fields, facts)
+    literals = encoded_literals(entities, entities.observed)
+    graph, report = encode_graph(facts.tables(), None, literals, entities.entities)
+    return LoadedGraph(graph, [*facts.notices, *entities.notices, *report.notices()], table.where)
+
+
+def encoded_literals(table: EntityTable, shown: np.ndarray) -> pa.Table:
+    """Columns entity, field and value of the cells of a table that are shown, bool [N, M]."""
+    rows, columns = np.nonzero(shown)
+    return pa.table(
+        {
+            "entity": pa.array(table.entities, pa.string()).take(pa.array(rows)),
+            "field": pa.array(table.fields, pa.string()).take(pa.array(columns)),
+            "value": pa.array(table.values[rows, columns], pa.float64()),
+        }
+    )
+
+
 def encode_comparisons(table: EntityTable, comparisons: Comparisons) -> tuple[NumericGraph, GraphReport]:
     """The graph with names in place of positions, encoded as triples from files are."""
     entities = pa.array(table.entities, pa.string())
@@ -143,13 +181,7 @@ def encode_comparisons(table: EntityTable, comparisons: Comparisons) -> tuple[Nu
             }
         )
 
-    rows, columns = np.nonzero(comparisons.shown)
-    literals = pa.table(
-        {
-            "entity": entities.take(pa.array(rows)),
-            "field": pa.array(table.fields, pa.string()).take(pa.array(columns)),
-            "value": pa.array(table.values[rows, columns], pa.float64()),
-        }
-    )
+    literals = encoded_literals(table, comparisons.shown)
     splits = {name: named(triples) for name, triples in comparisons.splits.items()}
-    return encode_graph(splits, named(comparisons.negatives), literals)
+    kept = entities.filter(pa.array(comparisons.kept)).to_pylist()
+    return encode_graph(splits, named(comparisons.negatives), literals, kept)

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from numcoke_jax.api import NumericKG
-from numcoke_jax.cli.build import build, chosen_settings, split_names
+from numcoke_jax.cli.build import build, chosen_settings
+from numcoke_jax.cli.columns import split_names
 from numcoke_jax.cli.main import main
 from numcoke_jax.cli.parser import parse
 from numcoke_jax.data.files.folder import read_folder

@@ -44,6 +44,7 @@ class GraphReport:
       overlaps: (split, later split) -> facts in both.
       inverse_pairs: unordered pairs (h, r, t), (t, r, h), h != t, that are both facts of some split.
       unseen_entities, unseen_relations: names in valid or test that training lacks, sorted.
+      entities_without_facts: names that are entities although no fact of any split mentions them, sorted.
       unseen_facts: facts with an unseen name in valid and in test, per split.
       negative_rows, ..._repeated, ..._training_facts, ..._unknown (rows with an unknown name),
         ..._contradicting (split -> kept negatives that are facts of it), negatives (kept).
@@ -69,6 +70,7 @@ class GraphReport:
     inverse_pairs: int = 0
     unseen_entities: tuple[str, ...] = ()
     unseen_relations: tuple[str, ...] = ()
+    entities_without_facts: tuple[str, ...] = ()
     unseen_facts: dict[str, int] = dataclasses.field(default_factory=dict)
     negative_rows: int = 0
     negatives: int = 0
@@ -130,6 +132,9 @@ class GraphReport:
                 f"unseen in training: {' and '.join(names)} in {plural(unseen, 'fact')} ({where}); "
                 "they are ranked like any other"
             )
+        if self.entities_without_facts:
+            alone = _counted_names(self.entities_without_facts, "entity", "entities")
+            lines.append(f"in no fact: {alone}; they are kept, and ranked like any other")
         loops = sum(self.self_loops.values())
         if loops:
             lines.append(f"self-loops, facts that link an entity to itself: {loops:,}; they are kept")
@@ -244,7 +249,10 @@ def check_facts(
     seen_entity[splits["train"][:, [HEAD, TAIL]].ravel()] = True
     seen_relation = np.zeros(len(relations), dtype=bool)
     seen_relation[splits["train"][:, RELATION]] = True
-    report.unseen_entities = tuple(entities[i] for i in np.flatnonzero(~seen_entity).tolist())
+    mentioned = seen_entity.copy()
+    for split in SPLITS[1:]:
+        mentioned[splits[split][:, [HEAD, TAIL]].ravel()] = True
+    report.unseen_entities = tuple(entities[i] for i in np.flatnonzero(mentioned & ~seen_entity).tolist())
     report.unseen_relations = tuple(relations[i] for i in np.flatnonzero(~seen_relation).tolist())
     for split in SPLITS[1:]:
         head, relation, tail = splits[split].T
