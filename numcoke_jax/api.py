@@ -217,7 +217,7 @@ def _keep_graph(kg: NumericKG, folder: Path) -> None:
     elif (folder.parent / CONFIG_FILE).exists():
         raise UserError(
             f"workdir {workdir} belongs to a run that was not started from Python: resume it with "
-            "python -m numcoke_jax.main, or give another workdir"
+            "numcoke train, or give another workdir"
         )
     else:
         write_folder(kg.graph, folder)

@@ -33,11 +33,15 @@ SYNTHETIC_PREFIX = "synthetic_"  # of the keys that only a synthetic graph has
 
 @dataclasses.dataclass(frozen=True)
 class LoadedGraph:
-    """A graph, what its user should know about it (one line each), and what to call it."""
+    """A graph, what its user should know about it (one line each), and what to call it.
+
+    The warnings are what a user must not overlook: signs that the files mean something else.
+    """
 
     graph: NumericGraph
     notices: list[str]
     name: str
+    warnings: tuple[str, ...] = ()
 
 
 def load_graph(data_config: ConfigDict) -> LoadedGraph:
@@ -77,10 +81,11 @@ def load_folder(path: str, *, bad_values: str = "error") -> LoadedGraph:
     if is_rdf_name(path):
         raise UserError(
             f"data.path: {path} is RDF, which has no splits; write a folder once, with "
-            f"python -m numcoke_jax.data.rdf {path} --out=DIR, and give that"
+            f"numcoke data rdf {path} --out=DIR, and give that"
         )
     graph, report = read_folder(path, bad_values=bad_values)
-    return LoadedGraph(graph, report.notices(), Path(path).resolve().name)
+    name = Path(path).resolve().name
+    return LoadedGraph(graph, report.milder_notices(), name, tuple(report.suspicions))
 
 
 def synthetic_settings(data_config: ConfigDict) -> SyntheticSettings:

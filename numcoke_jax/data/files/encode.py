@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from numcoke_jax.data.files import findings
+from numcoke_jax.data.files import findings, suspicions
 from numcoke_jax.data.files.findings import FieldSummary, GraphReport, contains
 from numcoke_jax.data.files.lines import in_one_chunk
 from numcoke_jax.data.files.numbers import aggregate
@@ -69,6 +69,7 @@ def encode_graph(
     alone = entities.filter(pc.invert(pc.is_in(entities, value_set=mentioned)))
     report.entities_without_facts = tuple(alone.to_pylist())
     findings.check_facts(report, facts, keys, entity_names, relation_names)
+    report.suspicions += suspicions.column_order(facts, entity_names, relation_names)
     kept = ~contains(keys["train"], negative_keys)
     report.negatives_training_facts = int((~kept).sum())
     report.negatives = int(kept.sum())
@@ -77,6 +78,7 @@ def encode_graph(
 
     field_names, values, observed = _encode_literals(literals, entities, entity_names, report)
     _check_names(report, entities, relations, pa.array(field_names, pa.string()))
+    _check_literal_names(report, frozenset(entity_names))
     graph = NumericGraph(
         vocabulary=Vocabulary(entity_names, relation_names, field_names),
         train=facts["train"],
@@ -238,3 +240,17 @@ def _check_names(report: GraphReport, entities: pa.Array, relations: pa.Array, f
     seen = entities.filter(pc.invert(pc.is_in(entities, value_set=unseen)))
     report.near_misses = findings.find_near_misses(unknown, entities)
     report.near_misses += findings.find_near_misses(unseen, seen)
+    report.namespace_misses = suspicions.find_namespace_misses(unknown, entities)
+    report.namespace_misses += suspicions.find_namespace_misses(unseen, seen, bare=True)
+
+
+def _check_literal_names(report: GraphReport, entities: frozenset[str]) -> None:
+    """Whether the literals seem to be about entities that the facts call otherwise."""
+    unknown = set(report.unknown_literal_entities)
+    report.suspicions += suspicions.literal_names(
+        report.literal_rows,
+        report.literals_unknown,
+        report.unknown_literal_entities,
+        [pair for pair in (*report.namespace_misses, *report.near_misses) if pair[0] in unknown],
+        [field for field in report.dropped_fields if field in entities],
+    )

@@ -56,6 +56,8 @@ class GraphReport:
       look_alikes: groups of names that look alike; padded_names: names with outer white space;
         near_misses: (name that no fact mentions or that training lacks, known entity that differs only in
         quotes, brackets, case or underscores for spaces).
+      namespace_misses: the same for names that differ in their namespace only.
+      suspicions: questions whether the files mean what they were read as (`suspicions.py`), one line each.
       source_notes: what the files themselves were like (headers, missing files).
       errors: faults of the data, one line each; a graph that comes with errors is not to be trained on.
     """
@@ -92,12 +94,18 @@ class GraphReport:
     fields: tuple[FieldSummary, ...] = ()
     look_alikes: tuple[tuple[str, ...], ...] = ()
     near_misses: tuple[tuple[str, str], ...] = ()
+    namespace_misses: tuple[tuple[str, str], ...] = ()
     padded_names: tuple[str, ...] = ()
+    suspicions: list[str] = dataclasses.field(default_factory=list)
     source_notes: list[str] = dataclasses.field(default_factory=list)
     errors: list[str] = dataclasses.field(default_factory=list)
 
     def notices(self) -> list[str]:
-        """Every finding, one line each: notes on the files first, then the warnings."""
+        """Every finding, one line each: what the files seem not to mean, notes on them, the warnings."""
+        return [*self.suspicions, *self.milder_notices()]
+
+    def milder_notices(self) -> list[str]:
+        """The findings besides the suspicions."""
         return [*self.source_notes, *self.warnings()]
 
     def warnings(self) -> list[str]:
@@ -167,12 +175,12 @@ class GraphReport:
 
     def _literal_warnings(self) -> list[str]:
         lines = []
-        if self.unknown_literal_entities:
+        if self.unknown_literal_entities and self.literals_unknown < self.literal_rows:  # else: a suspicion
             names = _counted_names(self.unknown_literal_entities, "entity", "entities")
             lines.append(
                 f"literals: {plural(self.literals_unknown, 'row')} ignored, of {names} that no fact mentions"
             )
-        if self.dropped_fields:
+        if self.dropped_fields and self.fields:
             lines.append(
                 f"literals: {_counted_names(self.dropped_fields, 'field', 'fields')} left without any value"
             )
@@ -208,12 +216,17 @@ class GraphReport:
                 f"look-alike names, different only in white space, invisible characters or Unicode form: "
                 f"{plural(len(self.look_alikes), 'group')}, kept as different names: {examples}"
             )
-        if self.near_misses:
-            pairs = "; ".join(f"{miss!a} / {name!a}" for miss, name in self.near_misses[:SHOWN_NAMES])
-            lines.append(
-                f"{plural(len(self.near_misses), 'name')} would be known but for quotes, brackets, case or "
-                f"underscores: {pairs}"
-            )
+        kinds = (
+            (self.near_misses, "quotes, brackets, case or underscores"),
+            (self.namespace_misses, "the namespace"),
+        )
+        # Where no literal fits, a suspicion has said so already.
+        said = set(self.unknown_literal_entities if self.literals_unknown == self.literal_rows else ())
+        for found, difference in kinds:
+            left = [pair for pair in found if pair[0] not in said]
+            if left:
+                pairs = "; ".join(f"{miss!a} / {name!a}" for miss, name in left[:SHOWN_NAMES])
+                lines.append(f"{plural(len(left), 'name')} would be known but for {difference}: {pairs}")
         if self.padded_names:
             names = ", ".join(map(ascii, self.padded_names[:SHOWN_NAMES]))
             count = plural(len(self.padded_names), "name")

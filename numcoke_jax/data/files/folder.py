@@ -229,7 +229,7 @@ def _read_literals(files: GraphFiles, report: GraphReport, bad_values: str) -> p
         if bad_values == "error":
             report.errors.append(
                 f"{listed}; {header}write plain decimal numbers, or have these rows left out: "
-                "--config.data.bad_values=missing (--bad-values=missing of data.check)"
+                "--data.bad_values=missing (--bad-values=missing of numcoke data check)"
             )
         else:
             report.literals_bad = len(parsed.bad)
