@@ -138,10 +138,11 @@ def orders_of(run: Run, params: Any) -> dict[str, Any]:
     graph = run.graph
     if not len(graph.test):
         return {"order": None, "order_accuracy": []}
-    orders = orders_of_split(graph, "test", run.scale, run.evaluate, params)
-    fields = [field_of_relation(graph, relation) for relation in np.unique(graph.test[:, RELATION]).tolist()]
+    truth = run.loaded.truth or graph  # gaps are those of the true values, whatever the model was shown
+    orders = orders_of_split(truth, "test", run.evaluate, params)
+    fields = [field_of_relation(truth, relation) for relation in np.unique(graph.test[:, RELATION]).tolist()]
     return {
-        "order": order_measures(graph, graph.test, orders),
+        "order": order_measures(truth, graph.test, orders),
         "order_accuracy": [] if None in fields else summary(orders),
     }
 

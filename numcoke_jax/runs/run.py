@@ -232,6 +232,7 @@ def _without_effect(
 def trained_on(config: ConfigDict, loaded: LoadedGraph) -> tuple[LoadedGraph, HeldOut | None]:
     """The graph that a run trains on: values and facts as `config.data` says, entities held out."""
     data, notices = config.data, []
+    truth = loaded.graph
     graph = controlled_values(loaded.graph, data.control, seed=data.seed)
     if data.control != "true":
         notices.append(f"control experiment: the values are {data.control}")
@@ -242,12 +243,15 @@ def trained_on(config: ConfigDict, loaded: LoadedGraph) -> tuple[LoadedGraph, He
         graph = reversed_facts(graph, data.reversed, seed=data.seed)
         notices.append(f"data.reversed: {data.reversed:.0%} of the training facts are turned around")
     if notices:
-        loaded = dataclasses.replace(loaded, graph=graph, notices=[*loaded.notices, *notices])
+        notices = [*loaded.notices, *notices]
+        loaded = dataclasses.replace(loaded, graph=graph, truth=truth, notices=notices)
     held_out = None
     if config.eval.inductive:
         graph, held_out = hold_out(graph, config.eval.inductive, config.data.seed)
         notice = f"eval.inductive: {len(held_out.names)} entities with {len(held_out.facts)} facts held out"
-        loaded = dataclasses.replace(loaded, graph=graph, notices=[*loaded.notices, notice])
+        truth, _ = hold_out(truth, config.eval.inductive, config.data.seed)
+        notices = [*loaded.notices, notice]
+        loaded = dataclasses.replace(loaded, graph=graph, truth=truth, notices=notices)
     return loaded, held_out
 
 

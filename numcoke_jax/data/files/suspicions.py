@@ -49,8 +49,8 @@ def column_order(
         return _other_order(facts, entities, relations)
     what = f"{shared:,} of its {plural(names, 'name')} also stand in the {COLUMNS[HEAD + TAIL - few]} one, "
     return [
-        f"the middle column looks like entities: {what if shared else ''}it has {names:,} different names, the "
-        f"{COLUMNS[few]} column {counts[few]:,}; each line needs head, relation, tail: are the columns in "
+        f"the middle column looks like entities: {what if shared else ''}it has {names:,} different names, "
+        f"the {COLUMNS[few]} column {counts[few]:,}; each line needs head, relation, tail: are the columns in "
         f"another order ({ORDERS[few]})?"
     ]
 
