@@ -33,7 +33,7 @@ from numcoke_jax.data.variants import SIDES, Change
 from numcoke_jax.inference.explain import explain
 from numcoke_jax.inference.impute import cell_frame, impute
 from numcoke_jax.inference.names import NameIndex, no_text
-from numcoke_jax.inference.new_entities import read_new_entities, tell
+from numcoke_jax.inference.new_entities import given_facts, read_new_entities, tell
 from numcoke_jax.inference.predict import KNOWN, AnswerSettings, answer_frame
 from numcoke_jax.inference.trained import GRAPH_FOLDER, Trained, load_trained
 from numcoke_jax.runs.file_names import CONFIG_FILE
@@ -216,6 +216,7 @@ class Model:
         known: str = "exclude",
         exclude_self: bool = False,
         new_entities: pd.DataFrame | None = None,
+        facts: pd.DataFrame | Iterable[Sequence[Any]] | None = None,
     ) -> pd.DataFrame:
         """The best tails of (head, relation, ?), one row each.
 
@@ -229,6 +230,8 @@ class Model:
           new_entities: entities that the model has never seen: the first column names them, the others are
             fields of the graph; a line on standard output reports columns that are not fields, and a model
             that was trained without `train.entity_dropout`.
+          facts: what is known about the new entities, as triples (head, relation, tail) of names or a table
+            with these columns; an order core places the new entities by them, too.
 
         Returns:
           Columns head, relation, rank, tail, score, probability, known.
@@ -242,11 +245,17 @@ class Model:
             raise UserError(f"predict: top must be an integer of 1 or more, got {top!r}")
         if head is None and new_entities is None:
             raise UserError("predict: give a head, or new_entities")
+        if facts is not None and new_entities is None:
+            raise UserError("predict: facts are about new entities; give new_entities, too")
         predictor = self._predictor
         heads = [] if head is None else _listed(head)
         if new_entities is not None:
-            new, notices = read_new_entities(frame_table("new_entities", new_entities), predictor.graph)
-            tell(notices, self.trained.params, Screen())
+            table, named = (
+                frame_table("new_entities", new_entities),
+                given_facts(() if facts is None else facts),
+            )
+            new, notices = read_new_entities(table, predictor.graph, facts=named)
+            tell(notices, new, self.trained.params, Screen())
             predictor = self.trained.predictor(new)
             heads = list(new.names) if head is None else heads
         vocabulary = predictor.graph.vocabulary

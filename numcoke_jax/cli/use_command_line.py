@@ -81,6 +81,7 @@ def _predict_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--entities", metavar="FILE", help="a table of new entities: names, then fields")
     parser.add_argument("--name", default="", metavar="COLUMN", help="their names' column (the first)")
+    parser.add_argument("--facts", metavar="FILE", help="facts about them: head <tab> relation <tab> tail")
     parser.add_argument("--exclude_self", action="store_true", help="the head is not a candidate")
 
 
@@ -129,6 +130,8 @@ def _check_options(mode: str, options: argparse.Namespace) -> None:
             raise UserError("--queries needs --out=FILE, ending in .csv, .json, .jsonl or .parquet")
         if options.name and options.entities is None:
             raise UserError("--name has no meaning without --entities=FILE, whose column it names")
+        if options.facts is not None and options.entities is None:
+            raise UserError("--facts has no meaning without --entities=FILE, whose entities they are about")
         options.known_splits = _splits(options.known_splits)
 
 

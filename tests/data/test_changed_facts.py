@@ -38,7 +38,7 @@ def test_a_hidden_field_leaves_its_facts_and_the_other_fields() -> None:
 
 
 def test_an_unknown_field_is_told_with_a_near_name() -> None:
-    with pytest.raises(UserError, match=r"^data\.hide: the graph has no field 'siez'; did you mean size\?") as caught:
+    with pytest.raises(UserError, match=r"^data\.hide: .* no field 'siez'; did you mean size\?") as caught:
         hide_fields(ordered(), ("noise", "siez"))
     assert "\n" not in str(caught.value)
 
