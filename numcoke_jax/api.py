@@ -32,7 +32,7 @@ from numcoke_jax.data.variants import SIDES, Change
 from numcoke_jax.inference.explain import explain
 from numcoke_jax.inference.impute import cell_frame, impute
 from numcoke_jax.inference.names import Names, no_text
-from numcoke_jax.inference.new_entities import read_new_entities, tell
+from numcoke_jax.inference.new_entities import given_facts, read_new_entities, tell
 from numcoke_jax.inference.predict import KNOWN, AnswerSettings, ask
 from numcoke_jax.inference.questions import as_triples, ask_heads, score_triples
 from numcoke_jax.inference.trained import Trained, load_trained
@@ -268,6 +268,7 @@ class Model:
         known: str = "exclude",
         exclude_self: bool = False,
         new_entities: pd.DataFrame | None = None,
+        facts: pd.DataFrame | Iterable[Sequence[Any]] | None = None,
     ) -> pd.DataFrame:
         """The best tails of (head, relation, ?), or heads of (?, relation, tail), one row each.
 
@@ -282,6 +283,8 @@ class Model:
           new_entities: entities that the model has never seen: the first column names them, the others are
             fields of the graph; a line on standard output reports columns that are not fields, and a model
             that was trained without `train.entity_dropout`.
+          facts: what is known about the new entities, as triples (head, relation, tail) of names or a table
+            with these columns; an order core places the new entities by them, too.
 
         Returns:
           Columns head, relation, rank, tail, score, probability, known.
@@ -297,11 +300,17 @@ class Model:
             raise UserError("predict: give a head or a tail; score([(head, relation, tail)]) scores a pair")
         if head is None and tail is None and new_entities is None:
             raise UserError("predict: give a head, a tail, or new_entities")
+        if facts is not None and new_entities is None:
+            raise UserError("predict: facts are about new entities; give new_entities, too")
         predictor = self._predictor
         heads = [] if head is None else _listed(head)
         if new_entities is not None:
-            new, notices = read_new_entities(frame_table("new_entities", new_entities), predictor.graph)
-            tell(notices, self.trained.params, Screen())
+            table, named = (
+                frame_table("new_entities", new_entities),
+                given_facts(() if facts is None else facts),
+            )
+            new, notices = read_new_entities(table, predictor.graph, facts=named)
+            tell(notices, new, self.trained.params, Screen())
             predictor = self.trained.predictor(new)
             heads = list(new.names) if head is None else heads
         names = Names(predictor.graph.vocabulary)

@@ -15,7 +15,7 @@ from numcoke_jax.data.variants import Change
 from numcoke_jax.inference.explain import explain
 from numcoke_jax.inference.impute import impute
 from numcoke_jax.inference.names import NameIndex, Names
-from numcoke_jax.inference.new_entities import read_new_entities, tell
+from numcoke_jax.inference.new_entities import read_facts, read_new_entities, tell
 from numcoke_jax.inference.predict import COLUMNS, AnswerSettings, Predictor, answer_frame, ask
 from numcoke_jax.inference.questions import SCORE_COLUMNS, ask_heads, score_triples
 from numcoke_jax.inference.trained import Trained, load_trained
@@ -93,8 +93,9 @@ def _new_entities(options: argparse.Namespace, trained: Trained, console: Consol
     if options.entities is None:
         return None
     table = read_table(options.entities)
-    new, notices = read_new_entities(table, trained.run.graph, options.name)
-    tell(notices, trained.params, console)
+    facts = read_facts(options.facts) if options.facts is not None else ()
+    new, notices = read_new_entities(table, trained.run.graph, options.name, facts)
+    tell(notices, new, trained.params, console)
     return new
 
 

@@ -85,6 +85,7 @@ def _predict_flags(parser: OneLineParser) -> None:
     parser.add_argument("--known_splits", default=",".join(SPLITS), metavar="SPLITS", help=splits)
     parser.add_argument("--entities", **FILE, help="a table of new entities: names, then fields")
     parser.add_argument("--name", default="", **NAME, help="the column with their names (the first)")
+    parser.add_argument("--facts", **FILE, help="facts about them: head <tab> relation <tab> tail")
     parser.add_argument("--exclude_self", action="store_true", help="the head is not a candidate")
 
 
@@ -117,6 +118,8 @@ def _checked(options: argparse.Namespace) -> argparse.Namespace:
             raise UserError("--queries needs --out=FILE, ending in .csv, .json, .jsonl or .parquet")
         if options.name and options.entities is None:
             raise UserError("--name has no meaning without --entities=FILE, whose column it names")
+        if options.facts is not None and options.entities is None:
+            raise UserError("--facts has no meaning without --entities=FILE, whose entities they are about")
         options.known_splits = _splits(options.known_splits)
     if options.out is not None:
         _check_out(options.out, OUT_ENDINGS[options.command], options.overwrite)

@@ -50,8 +50,8 @@ def column_order(
     what = f"{shared:,} of its {plural(names, 'name')} also stand in the {COLUMNS[HEAD + TAIL - few]} one, "
     return [
         f"the middle column looks like entities: {what if shared else ''}it has {names:,} different names, "
-        f"the {COLUMNS[few]} column {counts[few]:,}; each line needs head, relation, tail: are the columns in "
-        f"another order ({ORDERS[few]})?"
+        f"the {COLUMNS[few]} column {counts[few]:,}; each line needs head, relation, tail: are the columns "
+        f"in another order ({ORDERS[few]})?"
     ]
 
 
