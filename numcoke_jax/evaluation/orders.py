@@ -20,6 +20,7 @@ from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph, Vocabular
 from numcoke_jax.data.literals import LiteralScale
 from numcoke_jax.data.tables.known import RELATION_SUFFIX
 from numcoke_jax.evaluation.evaluator import Evaluator
+from numcoke_jax.evaluation.finite import NonFiniteScoresError
 from numcoke_jax.evaluation.pair_scores import scored_pairs
 from numcoke_jax.models.numeric_order import NumericOrder, field_weights
 
@@ -74,14 +75,17 @@ def orders_of_split(
     graph: NumericGraph, split: str, scale: LiteralScale, evaluate: Evaluator, params: Any
 ) -> PairOrders:
     """`pair_orders` of the facts of a split, scored by a model with these parameters."""
-    return pair_orders(
-        graph,
-        graph.split(split),
-        scale.positions.apply(graph.values, graph.observed),
-        functools.partial(evaluate.encode, params),
-        functools.partial(evaluate.score, params),
-        evaluate.chunk,
-    )
+    try:
+        return pair_orders(
+            graph,
+            graph.split(split),
+            scale.positions.apply(graph.values, graph.observed),
+            functools.partial(evaluate.encode, params),
+            functools.partial(evaluate.score, params),
+            evaluate.chunk,
+        )
+    except NonFiniteScoresError as error:
+        raise error.named(graph.vocabulary) from None
 
 
 def pair_orders(

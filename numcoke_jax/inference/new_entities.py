@@ -31,8 +31,9 @@ def read_new_entities(
       name_column: the column of names; "": the first, which must have a title.
 
     Raises:
-      UserError: no column is a field, a cell is not a number, or a name is empty, repeated or already known;
-        or names are looked for in an index that pandas saved.
+      UserError: the first column is a field and no other is named, no column is a field, a cell is not a
+        number, or a name is empty, repeated or already known; or names are looked for in an index that pandas
+        saved.
     """
     column = name_column or next(iter(table.columns))
     if not name_column and _is_index(column):
@@ -41,6 +42,12 @@ def read_new_entities(
             f"{table.where}: the first column must name the entities but {title}, like the row numbers that "
             "pandas saves; write the table without them (to_csv(..., index=False)), put the column of names "
             "first, or give it with --name"
+        )
+    fields = NameIndex("field", graph.vocabulary.fields)
+    if not name_column and column in fields:
+        raise UserError(
+            f"{table.where}: the first column must name the entities but is {column!r}, a field of "
+            "the graph; put the column of names first, or give it with --name"
         )
     names = table.names(column)
     known, seen = NameIndex("entity", graph.vocabulary.entities), set()
@@ -51,7 +58,6 @@ def read_new_entities(
             where = f"{table.where}: data row {row} ({name!r})"
             raise UserError(f"{where} {problem}; every new entity needs a name of its own")
         seen.add(name)
-    fields = NameIndex("field", graph.vocabulary.fields)
     values = np.zeros((len(names), graph.num_fields))
     observed = np.zeros(values.shape, bool)
     others = []
