@@ -58,17 +58,29 @@ def name_lines(path: Path, flag: str) -> Iterator[tuple[int, str]]:
       flag: what names the file, for messages.
 
     Raises:
-      UserError: the file cannot be read.
+      UserError: the file cannot be read, or a line is not UTF-8.
     """
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
+        # A byte that is not UTF-8 becomes a lone surrogate, which UTF-8 cannot hold: so its line is known.
+        with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
             for number, line in enumerate(file, start=1):
+                _refuse_bad_bytes(line, f"{shown_path(path)}:{number}")
                 if line.strip():
                     yield number, line.rstrip("\r\n")
     except OSError as error:
         raise UserError(f"{flag}: cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError as error:
-        raise UserError(f"{flag}: is not UTF-8 ({error.reason}); save it as such") from None
+
+
+def _refuse_bad_bytes(line: str, where: str) -> None:
+    """Raises UserError naming the first byte of a line that is not UTF-8."""
+    try:
+        line.encode()
+    except UnicodeEncodeError as error:
+        byte, place = ord(line[error.start]) & 0xFF, len(line[: error.start].encode()) + 1
+        raise UserError(
+            f"{where}: byte 0x{byte:02x} at byte {place} is not UTF-8; save the file as UTF-8, for example: "
+            "iconv -f LATIN1 -t UTF-8"
+        ) from None
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ from numcoke_jax.inference.trained import Trained, load_trained
 from numcoke_jax.runs.memory import USE_REMEDY, out_of_memory_told
 from numcoke_jax.runs.unseen import NewEntities
 from numcoke_jax.system.console import Console
-from numcoke_jax.system.errors import UserError, printable, shown_path
+from numcoke_jax.system.errors import UserError, plural_of, printable, shown_path
 from numcoke_jax.system.files import home_path, write_json_atomically
 
 
@@ -129,7 +129,7 @@ def _answer_file(
         for block in blocks:
             write(answer_frame(predictor.answer(block, settings), block, predictor.graph.vocabulary))
             bar.advance(len(block), {})
-    console.note(f"answers to {total:,} queries are in {shown_path(out)}")
+    console.note(f"answers to {plural_of(total, 'query', 'queries')} are in {shown_path(out)}")
 
 
 def _settings(options: argparse.Namespace, entities: NameIndex) -> AnswerSettings:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from ml_collections import ConfigDict
 
 from numcoke_jax.data.files.encode import GraphReport, encode_graph
+from numcoke_jax.data.files.findings import empty_splits
 from numcoke_jax.data.files.folder import read_folder
 from numcoke_jax.data.files.rdf import is_rdf_name
 from numcoke_jax.data.graph import NumericGraph
@@ -136,7 +137,8 @@ def build_graph(table: EntityTable, relations: Sequence[str], settings: Comparis
     lost = sorted(set(table.fields) - set(graph.vocabulary.fields))
     if lost:
         notices.append(f"fields without a value that is observed and not masked: {', '.join(lost)}")
-    return LoadedGraph(graph, [*notices, *report.notices()], table.name)
+    notices += [*empty_splits(graph), *report.notices()]
+    return LoadedGraph(graph, notices, table.name)
 
 
 def build_facts(table: TableFile, attributes: TableFile | None, choice: FactChoice) -> LoadedGraph:

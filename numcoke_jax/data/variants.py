@@ -85,6 +85,33 @@ def hold_out(graph: NumericGraph, share: float, seed: int) -> tuple[NumericGraph
     return reduced, HeldOut(named(out), graph.values[out], graph.observed[out], lost)
 
 
+def unseen_relations(graph: NumericGraph) -> dict[str, dict[str, int]]:
+    """Relations without a training fact -> the number of their facts in valid and in test."""
+    seen = np.unique(graph.train[:, RELATION])
+    missing = np.setdiff1d(np.arange(graph.num_relations), seen).tolist()
+    return {
+        graph.vocabulary.relations[relation]: {
+            split: int(np.count_nonzero(graph.split(split)[:, RELATION] == relation))
+            for split in ("valid", "test")
+        }
+        for relation in missing
+    }
+
+
+def without_unseen_relations(graph: NumericGraph) -> NumericGraph:
+    """The graph that metrics are taken on: no valid or test fact of a relation without a training fact.
+
+    Nothing can be learned of such a relation, and its ranks would say nothing about a model but move every
+    mean.  Ids stay the same.  Facts of other relations are ranked as before: a filter knows facts of the
+    query's own relation only.
+    """
+    if not unseen_relations(graph):
+        return graph
+    seen = np.unique(graph.train[:, RELATION])
+    valid, test = (facts[np.isin(facts[:, RELATION], seen)] for facts in (graph.valid, graph.test))
+    return dataclasses.replace(graph, valid=valid, test=test)
+
+
 def hide_fields(graph: NumericGraph, hidden: Sequence[str]) -> NumericGraph:
     """The graph without the literals of some fields; its facts stay.
 

@@ -19,6 +19,7 @@ from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph, Vocabular
 from numcoke_jax.data.literals import fit_normalizer
 from numcoke_jax.data.tables.known import RELATION_SUFFIX
 from numcoke_jax.evaluation.evaluator import Evaluator
+from numcoke_jax.evaluation.finite import NonFiniteScoresError
 from numcoke_jax.evaluation.pair_scores import scored_pairs
 
 GAP_QUARTERS = 4
@@ -71,14 +72,17 @@ def orders_of_split(graph: NumericGraph, split: str, evaluate: Evaluator, params
 
     The graph's values may be other ones than those that the model was shown.
     """
-    return pair_orders(
-        graph,
-        graph.split(split),
-        fit_normalizer(graph.values, graph.observed, "quantile").apply(graph.values, graph.observed),
-        functools.partial(evaluate.encode, params),
-        functools.partial(evaluate.score, params),
-        evaluate.chunk,
-    )
+    try:
+        return pair_orders(
+            graph,
+            graph.split(split),
+            fit_normalizer(graph.values, graph.observed, "quantile").apply(graph.values, graph.observed),
+            functools.partial(evaluate.encode, params),
+            functools.partial(evaluate.score, params),
+            evaluate.chunk,
+        )
+    except NonFiniteScoresError as error:
+        raise error.named(graph.vocabulary) from None
 
 
 def pair_orders(

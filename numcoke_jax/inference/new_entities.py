@@ -76,10 +76,11 @@ def read_new_entities(
       facts: about the new entities, each of which may be head or tail; with some, no value is needed.
 
     Raises:
-      UserError: no column is a field, a cell is not a number, or a name is empty, repeated or already known;
-        names are looked for in an index that pandas saved; or a fact has an unknown name or no new entity.
+      UserError: the first column is a field and no other is named, no column is a field, a cell is not a
+        number, or a name is empty, repeated or already known; names are looked for in an index that pandas
+        saved; or a fact has an unknown name or no new entity.
     """
-    column = _name_column(table, name_column)
+    column = _name_column(table, name_column, graph)
     names = _new_names(table, column, graph)
     values, observed, others = _values(table, column, len(names), graph)
     if not observed.any() and not facts:
@@ -90,7 +91,7 @@ def read_new_entities(
     return dataclasses.replace(new, facts=_fact_ids(facts, graph, names)), notices
 
 
-def _name_column(table: TableFile, name_column: str) -> str:
+def _name_column(table: TableFile, name_column: str, graph: NumericGraph) -> str:
     column = name_column or next(iter(table.columns))
     if not name_column and _is_index(column):
         title = f"is called {column!r}" if column else "has no title"
@@ -98,6 +99,11 @@ def _name_column(table: TableFile, name_column: str) -> str:
             f"{table.where}: the first column must name the entities but {title}, like the row numbers that "
             "pandas saves; write the table without them (to_csv(..., index=False)), put the column of names "
             "first, or give it with --name"
+        )
+    if not name_column and column in NameIndex("field", graph.vocabulary.fields):
+        raise UserError(
+            f"{table.where}: the first column must name the entities but is {column!r}, a field of "
+            "the graph; put the column of names first, or give it with --name"
         )
     return column
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from numcoke_jax.data.graph import RELATION, SPLITS, NumericGraph
+from numcoke_jax.data.variants import unseen_relations
 from numcoke_jax.evaluation.calibration import calibrate
 from numcoke_jax.evaluation.evaluator import relation_metrics
 from numcoke_jax.evaluation.metrics import METRICS
@@ -89,7 +90,9 @@ def rank_and_report(
     fields = compared_fields(params, run.graph.vocabulary)
     if first := {name: dataclasses.asdict(found[0]) for name, found in fields.items() if found[0].weight}:
         report["compared_fields"] = first
-    report["relations"] = relation_metrics(run.graph, "test", every_rank["test"])
+    report["relations"] = relation_metrics(run.judged, "test", every_rank["test"])
+    if unseen := unseen_relations(run.graph):
+        report["unseen_relations"] = unseen
     report |= orders_of(run, params)
     report["calibration_kind"] = run.config.eval.calibration
     report["calibration"] = calibration_of(run, params)
@@ -120,7 +123,7 @@ def calibration_of(run: Run, params: Any) -> dict[str, Any] | None:
     if run.config.eval.calibration == "none":
         return None
     return calibrate(
-        run.graph,
+        run.judged,
         functools.partial(run.evaluate.scored_heads, params),
         kind=run.config.eval.calibration,
         log_odds=run.sizes.decided,
@@ -135,14 +138,13 @@ def orders_of(run: Run, params: Any) -> dict[str, Any]:
     The latter, shares in the right order by value gap, is [] unless the relations are named after the fields
     that they compare.
     """
-    graph = run.graph
+    graph = run.judged_by_truth
     if not len(graph.test):
         return {"order": None, "order_accuracy": []}
-    truth = run.loaded.truth or graph  # gaps are those of the true values, whatever the model was shown
-    orders = orders_of_split(truth, "test", run.evaluate, params)
-    fields = [field_of_relation(truth, relation) for relation in np.unique(graph.test[:, RELATION]).tolist()]
+    orders = orders_of_split(graph, "test", run.evaluate, params)
+    fields = [field_of_relation(graph, relation) for relation in np.unique(graph.test[:, RELATION]).tolist()]
     return {
-        "order": order_measures(truth, graph.test, orders),
+        "order": order_measures(graph, graph.test, orders),
         "order_accuracy": [] if None in fields else summary(orders),
     }
 

@@ -220,6 +220,14 @@ def test_a_table_of_pandas_with_its_index_makes_no_relation_of_it(tmp_path):
     assert read_folder(tmp_path / "asked")[0].vocabulary.relations == ("Unnamed: 0_comp",)
 
 
+def test_a_split_without_facts_is_told(table, tmp_path, capsys):
+    command = [f"--table={table}", "--name=Name", "--split=1,0,0"]
+    assert main(["data", "build", *command, f"--out={tmp_path / 'g'}"]) == 0
+    said = capsys.readouterr().out
+    assert "valid.txt holds no facts: early stopping has nothing to go by\n" in said
+    assert "test.txt holds no facts: nothing to rank\n" in said
+
+
 def test_split_names():
     assert split_names("--fields", "b, a,b", ("a", "b")) == ("b", "a")
     with pytest.raises(UserError, match="--fields: no column 'bb'; did you mean 'b'"):

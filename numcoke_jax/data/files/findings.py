@@ -3,7 +3,9 @@
 Policies, in one place:
 
 * a repeated fact counts once; facts shared by two splits stay in both and are reported;
-* entities and relations that training never saw keep their rows and are ranked like any other;
+* entities that training never saw keep their rows and are ranked like any other;
+* of a relation without a training fact nothing can be learned: its facts are in no metric, and report.json
+  names it (`variants.without_unseen_relations`);
 * negatives that are training facts, or that name something unknown, are dropped; negatives that
   contradict valid or test facts are reported and kept, because using them would leak those facts;
 * names that look alike (outer or different white space, invisible characters, Unicode normalisation
@@ -17,9 +19,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, fact_keys
+from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, fact_keys
 from numcoke_jax.system.errors import plural, plural_of, shown_name
 
+EMPTY = {"valid": "early stopping has nothing to go by", "test": "nothing to rank"}  # what follows
 SHOWN_NAMES = 3  # examples in a notice
 INVISIBLE = "[\u00ad\u200b-\u200d\u2060\ufeff]"  # soft hyphen, zero-width characters
 
@@ -136,9 +139,13 @@ class GraphReport:
             if self.unseen_relations:
                 names.append(_counted_names(self.unseen_relations, "relation", "relations"))
             where = ", ".join(f"{count} {split}" for split, count in self.unseen_facts.items())
+            policies = ["entities are ranked like any other"] if self.unseen_entities else []
+            policies += (
+                ["facts of such relations are left out of all metrics"] if self.unseen_relations else []
+            )
             lines.append(
                 f"unseen in training: {' and '.join(names)} in {plural(unseen, 'fact')} ({where}); "
-                "they are ranked like any other"
+                f"{', '.join(policies)}"
             )
         if self.entities_without_facts:
             alone = _counted_names(self.entities_without_facts, "entity", "entities")
@@ -271,6 +278,15 @@ def check_facts(
         head, relation, tail = splits[split].T
         known = seen_entity[head] & seen_relation[relation] & seen_entity[tail]
         report.unseen_facts[split] = int((~known).sum())
+
+
+def empty_splits(graph: NumericGraph) -> list[str]:
+    """A note on each split without facts, with what follows from it."""
+    return [
+        f"{split}.txt holds no facts: {consequence}"
+        for split, consequence in EMPTY.items()
+        if not len(graph.split(split))
+    ]
 
 
 def contains(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:

@@ -23,7 +23,7 @@ from numcoke_jax.config.schema import choices
 from numcoke_jax.data.files import headers
 from numcoke_jax.data.files.archive import GraphFiles
 from numcoke_jax.data.files.encode import encode_graph
-from numcoke_jax.data.files.findings import GraphReport
+from numcoke_jax.data.files.findings import EMPTY, GraphReport
 from numcoke_jax.data.files.lines import (
     FACT_COLUMNS,
     LISTED_LINES,
@@ -154,7 +154,7 @@ def _read_facts(stored: GraphFiles, report: GraphReport) -> dict[str, pa.Table]:
             except DataError as error:
                 report.errors += error.problems
     facts = _skip_headers(facts, files, report)
-    for split, consequence in (("valid", "early stopping has nothing to go by"), ("test", "nothing to rank")):
+    for split, consequence in EMPTY.items():
         if split in facts and facts[split].num_rows == 0:
             report.source_notes.append(f"{split}.txt holds no facts: {consequence}")
     if "train" in facts and facts["train"].num_rows == 0:

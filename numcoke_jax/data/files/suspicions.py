@@ -47,11 +47,12 @@ def column_order(
     shared = sum(name in outside for name in relations)
     if shared < MOSTLY * names and names < MANY_TIMES * counts[few]:
         return _other_order(facts, entities, relations)
-    what = f"{shared:,} of its {plural(names, 'name')} also stand in the {COLUMNS[HEAD + TAIL - few]} one, "
+    where = COLUMNS[HEAD + TAIL - few]
+    what = f"{shared:,} of its {names:,} names also stand in the {where} one, and " if shared else ""
     return [
-        f"the middle column looks like entities: {what if shared else ''}it has {names:,} different names, "
-        f"the {COLUMNS[few]} column {counts[few]:,}; each line needs head, relation, tail: are the columns "
-        f"in another order ({ORDERS[few]})?"
+        f"the middle column looks like entities: {what}it has {names:,} different names, the {COLUMNS[few]} "
+        f"column {counts[few]:,}; each line needs head, relation, tail: are the columns in another order "
+        f"({ORDERS[few]})?"
     ]
 
 
