@@ -30,7 +30,6 @@ _TRANSLATION = ("score.norm", "score.margin", "score.dropout")
 _QUERY_DROPOUT = ("query.input_dropout", "query.feature_dropout", "query.hidden_dropout")
 _SIZES = ("model.dim", "model.attribute_dim")
 _JOINED = ("model.dim", "model.attributes")
-_MESSAGES = ("graph.layers", "graph.bases", "graph.edge_dropout")
 _VIEWS = ("okcl.weight", "okcl.temperature")
 _PARTS = ("numeric.", "experts.", "attention.", "fusion.", "score.", "okcl.")
 MODELS: dict[str, ListedModel] = {  # by the name that `model.name` takes, in the order that messages show

@@ -13,7 +13,6 @@ random from the ordered pairs, none twice.  Everything is a pure function of the
 """
 
 import dataclasses
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -242,8 +241,3 @@ def _sorted_unique(keys: np.ndarray) -> np.ndarray:
     is_first = np.ones(len(keys), bool)
     is_first[1:] = keys[1:] != keys[:-1]
     return keys[is_first]
-
-
-def order_by_name(names: Sequence[str], orders: np.ndarray) -> np.ndarray:
-    """The rows of `orders` [N, R] that belong to entities called `names`: float64 [len(names), R]."""
-    return orders[[int(name[1:]) for name in names]]

@@ -11,7 +11,7 @@ METRICS = ("count", "mrr", "mr", "hits@1", "hits@3", "hits@10")
 
 @dataclasses.dataclass(frozen=True)
 class RankSums:
-    """Sums over ranked queries; `+` adds up two parts of a split.
+    """Sums over ranked queries.
 
     Attributes:
       count: number of ranked queries.
@@ -41,15 +41,6 @@ class RankSums:
             reciprocal=math.fsum(1.0 / ranks),  # correctly rounded, hence independent of the order
             rank=math.fsum(ranks),
             hits=tuple(int(np.count_nonzero(ranks <= k)) for k in HITS_AT),
-        )
-
-    def __add__(self, other: "RankSums") -> "RankSums":
-        """Sums of both parts together (counts exactly, sums to float64 rounding)."""
-        return RankSums(
-            count=self.count + other.count,
-            reciprocal=self.reciprocal + other.reciprocal,
-            rank=self.rank + other.rank,
-            hits=tuple(a + b for a, b in zip(self.hits, other.hits, strict=True)),
         )
 
     def summary(self) -> dict[str, float | int | None]:

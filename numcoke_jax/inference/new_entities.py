@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from numcoke_jax.data.files.lines import FACT_COLUMNS, TextFile, line_numbers
-from numcoke_jax.data.files.lines import read_table as read_lines
+from numcoke_jax.data.files.lines import FACT_COLUMNS, TextFile, line_numbers, read_triples
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.tables.cells import SAVED_INDEX, TableFile, column_numbers, describe_cells
 from numcoke_jax.inference.names import NameIndex, no_text
@@ -34,7 +33,7 @@ def read_facts(path: Path) -> list[NamedFact]:
     """
     shown = shown_path(path)
     file = TextFile(shown, lambda: path.open("rb", buffering=0))
-    table = read_lines(file, FACT_COLUMNS)
+    table = read_triples(file, FACT_COLUMNS)
     facts = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
     lines = line_numbers(file, range(len(facts)))
     return [(f"{shown}:{lines[row]}", fact) for row, fact in enumerate(facts)]

@@ -23,7 +23,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import EntityTable
-from numcoke_jax.models.interface import GraphSizes, ModelSpec
+from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec
 from numcoke_jax.models.murp import SPREAD
 from numcoke_jax.models.ops import hyperbolic
 
@@ -41,7 +41,7 @@ class RelationBalls:
     tails: Any  # float32 [S, N, d], exp_0(e_t)
 
 
-class AttH(nn.Module):
+class AttH(EncodeThenScore):
     """Scores heads against the N tails, with one ball per relation.
 
     Attributes:
@@ -66,13 +66,6 @@ class AttH(nn.Module):
         zeros = nn.initializers.zeros_init()
         self.head_bias = self.param("head_bias", zeros, (self.sizes.entities,))
         self.tail_bias = self.param("tail_bias", zeros, (self.sizes.entities,))
-
-    def __call__(
-        self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
-    ) -> tuple[Float[Array, "S H N"], RelationBalls]:
-        """Logits of every entity as tail of each (head, relation), and the vectors they come from."""
-        encoded = self.encode(relations, literals, train=train)
-        return self.score(encoded, heads, train=train), encoded
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> RelationBalls:
         """The tangent vectors of all entities, the tails in each relation's ball, the relations' numbers."""

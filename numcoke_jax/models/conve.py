@@ -21,7 +21,7 @@ from ml_collections import ConfigDict
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.batch_norm import BatchNorm, real_queries
 from numcoke_jax.models.entity_table import EntityTable
-from numcoke_jax.models.interface import GraphSizes, ModelSpec, SharedVectors
+from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec, SharedVectors
 
 FILTER_SIZE = 3
 
@@ -31,7 +31,7 @@ def image_height(dim: int) -> int:
     return next(height for height in range(math.isqrt(dim), 0, -1) if dim % height == 0)
 
 
-class ConvE(nn.Module):
+class ConvE(EncodeThenScore):
     """Query vectors by convolution, scored by inner products.
 
     Attributes:
@@ -63,13 +63,6 @@ class ConvE(nn.Module):
         # Dropped whole: one draw per query and map, shared by the map's pixels (axes 2 and 3 of 5).
         self.drop_maps = nn.Dropout(self.feature_dropout, broadcast_dims=(2, 3), rng_collection="dropout")
         self.drop_hidden = nn.Dropout(self.hidden_dropout, rng_collection="dropout")
-
-    def __call__(
-        self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
-    ) -> tuple[Float[Array, "S H N"], SharedVectors]:
-        """Logits of every entity as tail of each (head, relation), and the vectors they come from."""
-        encoded = self.encode(relations, literals, train=train)
-        return self.score(encoded, heads, train=train), encoded
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> SharedVectors:
         """The entity table, the same under every relation, and the relations' vectors."""

@@ -24,7 +24,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import EntityTable
-from numcoke_jax.models.interface import GraphSizes, ModelSpec
+from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec
 from numcoke_jax.models.ops import pairwise
 
 PADDING = 2.0  # what that code adds to the margin in the bound of the initial numbers
@@ -41,7 +41,7 @@ class PolarVectors:
     rotation: Any  # float32 [S, d], r_p in radians
 
 
-class HAKE(nn.Module):
+class HAKE(EncodeThenScore):
     """Scores heads against one polar table of N entities.
 
     Attributes:
@@ -70,13 +70,6 @@ class HAKE(nn.Module):
         self.phase_weight = self.param("phase_weight", half, ())
         self.modulus_weight = self.param("modulus_weight", nn.initializers.ones_init(), ())
         self.drop_modulus = nn.Dropout(self.dropout, rng_collection="dropout")
-
-    def __call__(
-        self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
-    ) -> tuple[Float[Array, "S H N"], PolarVectors]:
-        """Logits of every entity as tail of each (head, relation), and the vectors they come from."""
-        encoded = self.encode(relations, literals, train=train)
-        return self.score(encoded, heads, train=train), encoded
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> PolarVectors:
         """Moduli and phases of entities and relations."""

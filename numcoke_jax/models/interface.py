@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
+import flax.linen as nn
 import numpy as np
 from flax import struct
 from jaxtyping import Array, Float, Int
@@ -78,6 +79,25 @@ class KnowledgeModel(Protocol):
     def score(self, encoded: Any, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
         """Logits of every entity as tail."""
         ...
+
+
+class EncodeThenScore(nn.Module):
+    """What most models are: called, they encode all entities and score the heads against them."""
+
+    def __call__(
+        self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
+    ) -> tuple[Float[Array, "S H N"], Any]:
+        """Logits of every entity as tail of each (head, relation), and what they come from."""
+        encoded = self.encode(relations, literals, train=train)
+        return self.score(encoded, heads, train=train), encoded
+
+    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> Any:
+        """See `KnowledgeModel`."""
+        raise NotImplementedError
+
+    def score(self, encoded: Any, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
+        """See `KnowledgeModel`."""
+        raise NotImplementedError
 
 
 @runtime_checkable

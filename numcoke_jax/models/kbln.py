@@ -22,7 +22,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import EntityTable
-from numcoke_jax.models.interface import GraphSizes, ModelSpec, SharedVectors
+from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec, SharedVectors
 from numcoke_jax.models.ops import pairwise
 
 SMALLEST_WIDTH = 1e-3  # of a range of 1, the scale of min-max values
@@ -47,7 +47,7 @@ class Experts:
     numeric: DifferenceExperts | None  # None on a graph without fields
 
 
-class KBLN(nn.Module):
+class KBLN(EncodeThenScore):
     """DistMult plus radial basis functions of the differences of values; reads `literals.facts`.
 
     Attributes:
@@ -66,13 +66,6 @@ class KBLN(nn.Module):
         if self.sizes.fields:
             shape = (self.sizes.relations, self.sizes.fields)
             self.field_weight = self.param("field_weight", vectors, shape)
-
-    def __call__(
-        self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
-    ) -> tuple[Float[Array, "S H N"], Experts]:
-        """Logits of every entity as tail of each (head, relation), and what they come from."""
-        encoded = self.encode(relations, literals, train=train)
-        return self.score(encoded, heads, train=train), encoded
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> Experts:
         """The entity table and the relations' basis functions."""

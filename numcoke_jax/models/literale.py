@@ -20,7 +20,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.fusion import KnowledgeFusion
-from numcoke_jax.models.interface import GraphSizes, ModelSpec
+from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec
 from numcoke_jax.models.score import EncodedEntities, TranslationOrderScore
 
 
@@ -29,7 +29,7 @@ def raw_values(literals: Literals) -> Float[Array, "N M"]:
     return jnp.where(literals.observed, literals.values, 0.0)
 
 
-class LiteralE(nn.Module):
+class LiteralE(EncodeThenScore):
     """Scores heads against one table of N gated vectors, the same under every relation.
 
     Attributes:
@@ -51,13 +51,6 @@ class LiteralE(nn.Module):
         vectors = nn.initializers.xavier_normal()
         self.entity_embedding = self.param("entity_embedding", vectors, (self.sizes.entities, self.dim))
         self.relation_embedding = self.param("relation_embedding", vectors, (self.sizes.relations, self.dim))
-
-    def __call__(
-        self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
-    ) -> tuple[Float[Array, "S H N"], EncodedEntities]:
-        """Logits of every entity as tail of each (head, relation), and the vectors they come from."""
-        encoded = self.encode(relations, literals, train=train)
-        return self.score(encoded, heads, train=train), encoded
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> EncodedEntities:
         """The gated entity table, once per relation slot."""

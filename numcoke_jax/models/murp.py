@@ -21,7 +21,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import EntityTable
-from numcoke_jax.models.interface import GraphSizes, ModelSpec
+from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec
 from numcoke_jax.models.ops import hyperbolic
 
 SPREAD = 1e-2  # of the initial tangent vectors: points near the origin, where the ball is flat
@@ -36,7 +36,7 @@ class MovedTails:
     tails: Any  # float32 [S, N, d], t_r in the ball
 
 
-class MuRP(nn.Module):
+class MuRP(EncodeThenScore):
     """Scores heads against the N tails as each relation moves them.
 
     Attributes:
@@ -57,13 +57,6 @@ class MuRP(nn.Module):
         zeros = nn.initializers.zeros_init()
         self.head_bias = self.param("head_bias", zeros, (self.sizes.entities,))
         self.tail_bias = self.param("tail_bias", zeros, (self.sizes.entities,))
-
-    def __call__(
-        self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
-    ) -> tuple[Float[Array, "S H N"], MovedTails]:
-        """Logits of every entity as tail of each (head, relation), and the vectors they come from."""
-        encoded = self.encode(relations, literals, train=train)
-        return self.score(encoded, heads, train=train), encoded
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> MovedTails:
         """The tangent vectors of all entities, and the tails of each relation."""

@@ -21,7 +21,7 @@ from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.attention import PerceptualAttention
 from numcoke_jax.models.experts import MixtureOfExperts
 from numcoke_jax.models.fusion import KnowledgeFusion
-from numcoke_jax.models.interface import GraphSizes, ModelSpec, SecondLoss, SumAndCount
+from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec, SecondLoss, SumAndCount
 from numcoke_jax.models.losses.contrastive import ContrastiveSettings, ordinal_contrastive_loss
 from numcoke_jax.models.numeric_embedding import NumericValueEmbedding
 from numcoke_jax.models.ops.tiles import cut, join, tile_count
@@ -49,7 +49,7 @@ class EntityRows(NamedTuple):
     coefficients: Any  # float32 [n, M, Q], of the values, or None
 
 
-class NumCoKE(nn.Module):
+class NumCoKE(EncodeThenScore):
     """Encodes all N entities under S relations once, then scores heads against that table.
 
     An encoding depends on (entity, relation), not on the query; in training the gating noise and the
@@ -89,13 +89,6 @@ class NumCoKE(nn.Module):
         if self.entity_dropout:
             self.unknown_entity = self.param("unknown_entity", nn.initializers.normal(0.1), (self.dim,))
         self.relation_embedding = self.param("relation_embedding", vectors, (self.sizes.relations, self.dim))
-
-    def __call__(
-        self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
-    ) -> tuple[Float[Array, "S H N"], EncodedEntities]:
-        """Logits of every entity as tail of each (head, relation), and the encodings they come from."""
-        encoded = self.encode(relations, literals, train=train)
-        return self.score(encoded, heads, train=train), encoded
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> EncodedEntities:
         """e_att of every entity under each relation, and what else scoring needs."""

@@ -28,13 +28,6 @@ from jaxtyping import Array, Float
 from numcoke_jax.data.literals import Literals
 
 
-def attribute_vectors(
-    coefficients: Float[Array, "N M Q"], basis: Float[Array, "M Q a"]
-) -> Float[Array, "N M a"]:
-    """o_im itself, for inspection and tests: the model works on the two factors."""
-    return jnp.einsum("nmq,mqa->nma", coefficients, basis)
-
-
 def quantile_parts(quantiles: Float[Array, "N M"], bins: int) -> Float[Array, "N M B"]:
     """The share of each of B bins that lies below the quantile."""
     return jnp.clip(bins * quantiles[..., None] - jnp.arange(bins), 0.0, 1.0)

@@ -26,7 +26,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import EntityTable
-from numcoke_jax.models.interface import GraphSizes, ModelSpec, SharedVectors
+from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec, SharedVectors
 
 
 @struct.dataclass
@@ -97,7 +97,7 @@ def received_by_links(
     return jnp.einsum("ijb,jd->bid", links, vectors)
 
 
-class RGCN(nn.Module):
+class RGCN(EncodeThenScore):
     """Encodes the entities along the facts in `literals.facts`.
 
     Attributes:
@@ -125,13 +125,6 @@ class RGCN(nn.Module):
             RelationalConvolution(self.sizes.relations, self.bases) for _ in range(self.layers)
         ]
         self.table_dropout = nn.Dropout(self.dropout, rng_collection="dropout")
-
-    def __call__(
-        self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
-    ) -> tuple[Float[Array, "S H N"], SharedVectors]:
-        """Logits of every entity as tail of each (head, relation), and the vectors they come from."""
-        encoded = self.encode(relations, literals, train=train)
-        return self.score(encoded, heads, train=train), encoded
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> SharedVectors:
         """The entities after all convolutions."""

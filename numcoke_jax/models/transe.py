@@ -20,11 +20,11 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import EntityTable
-from numcoke_jax.models.interface import GraphSizes, ModelSpec
+from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec
 from numcoke_jax.models.score import EncodedEntities, TranslationOrderScore
 
 
-class TransE(nn.Module):
+class TransE(EncodeThenScore):
     """Scores heads against one table of N vectors, the same under every relation.
 
     Attributes:
@@ -42,13 +42,6 @@ class TransE(nn.Module):
     def setup(self) -> None:
         vectors = nn.initializers.xavier_normal()
         self.relation_embedding = self.param("relation_embedding", vectors, (self.sizes.relations, self.dim))
-
-    def __call__(
-        self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
-    ) -> tuple[Float[Array, "S H N"], EncodedEntities]:
-        """Logits of every entity as tail of each (head, relation), and the vectors they come from."""
-        encoded = self.encode(relations, literals, train=train)
-        return self.score(encoded, heads, train=train), encoded
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> EncodedEntities:
         """The entity table, with dropout in training, once per relation slot."""

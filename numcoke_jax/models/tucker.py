@@ -22,7 +22,7 @@ from ml_collections import ConfigDict
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.batch_norm import BatchNorm, real_queries
 from numcoke_jax.models.entity_table import EntityTable
-from numcoke_jax.models.interface import GraphSizes, ModelSpec
+from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec
 
 
 @struct.dataclass
@@ -33,7 +33,7 @@ class RelationMatrices:
     matrices: Any  # float32 [S, d, d], W x_1 r
 
 
-class TuckER(nn.Module):
+class TuckER(EncodeThenScore):
     """Query vectors by one bilinear map per relation, scored by inner products.
 
     Attributes:
@@ -62,13 +62,6 @@ class TuckER(nn.Module):
             nn.Dropout(rate, rng_collection="dropout")
             for rate in (self.input_dropout, self.feature_dropout, self.hidden_dropout)
         )
-
-    def __call__(
-        self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
-    ) -> tuple[Float[Array, "S H N"], RelationMatrices]:
-        """Logits of every entity as tail of each (head, relation), and what they come from."""
-        encoded = self.encode(relations, literals, train=train)
-        return self.score(encoded, heads, train=train), encoded
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> RelationMatrices:
         """The entity table and one matrix per relation."""

@@ -137,8 +137,7 @@ def evaluate_only(config: ConfigDict, workdir: str | pathlib.Path, console: Scre
         console.graph(run.graph, run.loaded.notices, run.loaded.name, run.loaded.warnings)
         check_ranking_memory(run, console)
         with held(workdir), checkpoints_of(run, workdir) as checkpoints:
-            _, progress = newest_state(run, checkpoints, console.warn) or (None, Progress())
-            del _
+            progress = (newest_state(run, checkpoints, console.warn) or (None, Progress()))[1]
             if not progress.patience.best_step:
                 raise UserError(
                     f"--workdir={shown_path(workdir)}: no checkpoint was validated; train there first"

@@ -16,7 +16,7 @@ from numcoke_jax.data.files.lines import (
     DataError,
     TextFile,
     line_numbers,
-    read_table,
+    read_triples,
 )
 from numcoke_jax.system.errors import UserError
 
@@ -26,13 +26,13 @@ def file_of(content: bytes, name: str = "train.txt") -> TextFile:
 
 
 def rows_of(content: bytes) -> list[tuple[str, ...]]:
-    table = read_table(file_of(content), FACT_COLUMNS)
+    table = read_triples(file_of(content), FACT_COLUMNS)
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
 def message_of(content: bytes) -> str:
     with pytest.raises(DataError) as raised:
-        read_table(file_of(content), FACT_COLUMNS)
+        read_triples(file_of(content), FACT_COLUMNS)
     return str(raised.value)
 
 
@@ -62,7 +62,7 @@ def test_line_ends_marks_and_packing_make_no_difference(content: bytes) -> None:
     "content", [b"", b"\n", b"\r\n\r\n", b"\xef\xbb\xbf", b"  \n\t\n", gzip.compress(b"", mtime=0)]
 )
 def test_a_file_without_lines_has_no_rows(content: bytes) -> None:
-    table = read_table(file_of(content), FACT_COLUMNS)
+    table = read_triples(file_of(content), FACT_COLUMNS)
     assert table.num_rows == 0
     assert table.column_names == list(FACT_COLUMNS)
 
@@ -263,8 +263,8 @@ def test_only_the_first_bad_lines_are_listed_but_all_are_counted() -> None:
 
 def test_blank_cells_of_a_literal_are_called_by_their_column_but_values_are_judged_later() -> None:
     with pytest.raises(DataError, match=r"lit\.txt:1: the field is blank"):
-        read_table(file_of(b"a\t \t1\n", "lit.txt"), LITERAL_COLUMNS, plain=("value",))
-    table = read_table(
+        read_triples(file_of(b"a\t \t1\n", "lit.txt"), LITERAL_COLUMNS, plain=("value",))
+    table = read_triples(
         file_of(b"a\tmass\t\n\t \t\nb\tmass\t2\n", "lit.txt"), LITERAL_COLUMNS, plain=("value",)
     )
     assert table["value"].to_pylist() == ["", "2"]
@@ -281,13 +281,13 @@ def test_a_file_that_cannot_be_opened_is_a_path_error_not_a_data_error() -> None
         raise PermissionError(13, "Permission denied")
 
     with pytest.raises(UserError, match=r"train\.txt: cannot be read \(Permission denied\)") as raised:
-        read_table(TextFile("train.txt", refuse), FACT_COLUMNS)
+        read_triples(TextFile("train.txt", refuse), FACT_COLUMNS)
     assert not isinstance(raised.value, DataError)
 
 
 def test_columns_have_one_dictionary_each_and_plain_ones_are_strings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_files, "BLOCK_BYTES", 8)
-    table = read_table(file_of(b"a\tm\t1\nb\tm\t2\na\tm\t3\n"), LITERAL_COLUMNS, plain=("value",))
+    table = read_triples(file_of(b"a\tm\t1\nb\tm\t2\na\tm\t3\n"), LITERAL_COLUMNS, plain=("value",))
     assert table["entity"].num_chunks == 1
     assert table["entity"].chunk(0).dictionary.to_pylist() == ["a", "b"]
     assert table["entity"].type.index_type == pa.int32()

@@ -16,7 +16,6 @@ from numcoke_jax.data.synthetic import (
     draw_values,
     field_names,
     mid_ranks,
-    order_by_name,
     relation_names,
     relation_orders,
     synthetic_graph,
@@ -35,7 +34,7 @@ def test_every_fact_follows_the_known_order_of_its_relation():
         settings = dataclasses.replace(SMALL, direction=direction)
         graph, _ = synthetic_graph(settings)
         orders = relation_orders(draw_values(settings), settings.relations)
-        known = order_by_name(graph.vocabulary.entities, orders)
+        known = orders[[int(name[1:]) for name in graph.vocabulary.entities]]
         heads, relations, tails = all_facts(graph).T
         assert (sign * (known[heads, relations] - known[tails, relations]) > 0).all()
         heads, relations, tails = graph.negatives.T
@@ -75,7 +74,7 @@ def test_the_graph_is_canonical_and_survives_its_text(tmp_path):
             one, other = getattr(graph, field.name), getattr(again, field.name)
             if field.name == "vocabulary":
                 assert one == other
-            else:
+            elif not field.name.startswith("_"):
                 assert one.dtype == other.dtype
                 np.testing.assert_array_equal(one, other, err_msg=field.name)
         dropped = settings.entities - graph.num_entities

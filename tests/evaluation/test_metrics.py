@@ -36,20 +36,6 @@ def test_order_of_ranks_does_not_change_a_bit(ranks, random):
     assert RankSums.from_ranks(np.array(ranks)) == RankSums.from_ranks(np.array(shuffled))
 
 
-@given(half_ranks, half_ranks)
-def test_sums_of_parts_are_the_sums_of_the_whole(first, second):
-    added = RankSums.from_ranks(np.array(first)) + RankSums.from_ranks(np.array(second))
-    whole = RankSums.from_ranks(np.array(first + second))
-    assert (added.count, added.rank, added.hits) == (whole.count, whole.rank, whole.hits)
-    assert added.reciprocal == pytest.approx(whole.reciprocal, rel=1e-14)
-
-
-def test_parts_of_unequal_size_do_not_average_their_means():
-    # (1 + 1 + 1 + 1/4) / 4, whereas the mean of the means would be (1 + 1/4) / 2
-    added = RankSums.from_ranks(np.ones(3)) + RankSums.from_ranks(np.array([4.0]))
-    assert added.summary()["mrr"] == 3.25 / 4
-
-
 def test_no_queries_give_no_metrics_and_no_nan():
     summary = RankSums().summary()
     assert summary == RankSums.from_ranks(np.array([])).summary()

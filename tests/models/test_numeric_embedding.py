@@ -15,7 +15,6 @@ from numcoke_jax.config.schema import choices
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.numeric_embedding import (
     NumericValueEmbedding,
-    attribute_vectors,
     periodic_parts,
     quantile_parts,
 )
@@ -44,12 +43,17 @@ def module_of(share: bool, missing: str, encoding: str = "linear") -> NumericVal
     )
 
 
+def vectors_of(coefficients: Any, basis: Any) -> Any:
+    """o_im itself: the model works on the two factors."""
+    return jnp.einsum("nmq,mqa->nma", coefficients, basis)
+
+
 @functools.cache
 def compiled_vectors(share: bool, missing: str, encoding: str) -> Any:
     """(parameters, literals) -> o [N, M, a]."""
     module = module_of(share, missing, encoding)
     return examples.compiled(
-        lambda parameters, literals: attribute_vectors(*examples.apply(module, parameters, literals))
+        lambda parameters, literals: vectors_of(*examples.apply(module, parameters, literals))
     )
 
 
@@ -155,7 +159,7 @@ def test_gradients_reach_the_values_of_observed_cells_only(missing: str, encodin
 
     def total(numbers: tuple[jax.Array, jax.Array]) -> jax.Array:
         moved = dataclasses.replace(literals, values=numbers[0], positions=numbers[1])
-        return jnp.square(attribute_vectors(*examples.apply(module, parameters, moved))).sum()
+        return jnp.square(vectors_of(*examples.apply(module, parameters, moved))).sum()
 
     of_values, of_positions = examples.compiled(jax.grad(total))((literals.values, literals.positions))
     used = of_positions if encoding == "quantile" else of_values
@@ -169,7 +173,7 @@ def test_nothing_that_a_missing_cell_stores_reaches_a_gradient(encoding: str) ->
     module = module_of(False, "embedding", encoding)
 
     def total(parameters: dict, literals: Literals) -> jax.Array:
-        return jnp.square(attribute_vectors(*examples.apply(module, parameters, literals))).sum()
+        return jnp.square(vectors_of(*examples.apply(module, parameters, literals))).sum()
 
     gradients = examples.compiled(jax.grad(total))
 

@@ -32,7 +32,7 @@ from numcoke_jax.data.files.lines import (
     TextFile,
     line_numbers,
     read_names,
-    read_table,
+    read_triples,
 )
 from numcoke_jax.data.files.numbers import parse_values
 from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, entities_without_facts
@@ -150,7 +150,7 @@ def _read_facts(stored: GraphFiles, report: GraphReport) -> dict[str, pa.Table]:
     for name, file in files.items():
         if file is not None:
             try:
-                facts[name] = read_table(file, FACT_COLUMNS)
+                facts[name] = read_triples(file, FACT_COLUMNS)
             except DataError as error:
                 report.errors += error.problems
     facts = _skip_headers(facts, files, report)
@@ -208,7 +208,7 @@ def _read_literals(files: GraphFiles, report: GraphReport, bad_values: str) -> p
         ]
         return None
     try:
-        table = read_table(file, LITERAL_COLUMNS, plain=("value",))
+        table = read_triples(file, LITERAL_COLUMNS, plain=("value",))
     except DataError as error:
         report.errors += error.problems
         return None

@@ -84,7 +84,7 @@ class TextFile:
     open: Callable[[], AbstractContextManager[IO[bytes]]]
 
 
-def read_table(file: TextFile, columns: tuple[str, str, str], plain: tuple[str, ...] = ()) -> pa.Table:
+def read_triples(file: TextFile, columns: tuple[str, str, str], plain: tuple[str, ...] = ()) -> pa.Table:
     """The rows of `file` in file order, blank lines left out.
 
     Columns are dictionary<int32, string> with one dictionary each; those in `plain` are strings and may
@@ -145,7 +145,7 @@ def in_one_chunk(column: pa.ChunkedArray) -> pa.DictionaryArray:
 
 
 def line_numbers(file: TextFile, rows: Iterable[int]) -> dict[int, int]:
-    """Row index of `read_table(file)` -> line number (from 1), for messages; walks the file."""
+    """Row index of `read_triples(file)` -> line number (from 1), for messages; walks the file."""
     wanted, found, row = set(rows), {}, -1
     for number, line in _numbered_lines(file):
         if line.decode(errors="replace").strip():

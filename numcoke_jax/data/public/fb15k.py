@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from numcoke_jax.data.files.encode import encode_graph
-from numcoke_jax.data.files.lines import FACT_COLUMNS, LITERAL_COLUMNS, DataError, TextFile, read_table
+from numcoke_jax.data.files.lines import FACT_COLUMNS, LITERAL_COLUMNS, DataError, TextFile, read_triples
 from numcoke_jax.data.files.numbers import parse_values
 from numcoke_jax.data.graph import NumericGraph, Vocabulary
 from numcoke_jax.data.public.sources import find_fb15k_237
@@ -28,7 +28,7 @@ def load_fb15k_237(directory: str = "") -> tuple[NumericGraph, list[str]]:
       UserError: a file is neither found nor can be downloaded, or is malformed.
     """
     files = find_fb15k_237(directory)
-    splits = {split: read_table(file, FACT_COLUMNS) for split, file in files.splits.items()}
+    splits = {split: read_triples(file, FACT_COLUMNS) for split, file in files.splits.items()}
     literals = read_numbers(files.numbers)
     graph, report = encode_graph(splits, None, literals)
     report.dropped_fields = ()  # they stay
@@ -48,7 +48,7 @@ def read_numbers(file: TextFile) -> pa.Table:
     Raises:
       UserError: a line does not have three fields, or a value is not a number.
     """
-    table = read_table(file, LITERAL_COLUMNS, plain=("value",))
+    table = read_triples(file, LITERAL_COLUMNS, plain=("value",))
     parsed = parse_values(table["value"])
     if parsed.bad:
         row, why = next(iter(sorted(parsed.bad.items())))

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from numcoke_jax.data.files.encode import encode_graph
-from numcoke_jax.data.files.lines import FACT_COLUMNS, read_table
+from numcoke_jax.data.files.lines import FACT_COLUMNS, read_triples
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.public.downloads import FOLDER_VARIABLE, file_hash, version_notice
 from numcoke_jax.data.public.sources import (
@@ -30,7 +30,7 @@ from numcoke_jax.data.public.sources import (
     plain_file,
     search_folders,
 )
-from numcoke_jax.data.tables.cells import read_table as read_raw_table
+from numcoke_jax.data.tables.cells import read_table
 from numcoke_jax.data.tables.comparisons import Comparisons
 from numcoke_jax.data.tables.known import (
     CREDIT,
@@ -134,7 +134,7 @@ def load_authors_graph(
     wanted = AUTHORS_GRAPHS[name]
     folder = find_authors_files(wanted, directory)
     found = [folder / file for file in FILES if os.path.isfile(folder / file)]
-    train, *negatives = (read_table(plain_file(path), FACT_COLUMNS) for path in found)
+    train, *negatives = (read_triples(plain_file(path), FACT_COLUMNS) for path in found)
     raw_path = find_raw_table(wanted.raw, directory)
     compared = compared_entities(wanted, train, folder / FILES[0], raw_path)
     built = rebuild(compared, train, folder / FILES[0], seed=seed, missing_rate=missing_rate)
@@ -204,7 +204,7 @@ def compared_entities(wanted: AuthorsGraph, train: pa.Table, where: Path, raw_pa
     entities = sorted({name for column in ends for name in column.to_pylist()})
     if not entities:
         raise UserError(f"{where}: no relation ends in {RELATION_SUFFIX}; give the train.txt of {REPOSITORY}")
-    raw = read_raw_table(raw_path)
+    raw = read_table(raw_path)
     rows = {f"{wanted.prefix}{number}": row for row, number in enumerate(raw.names(wanted.number_column))}
     strange = [name for name in entities if name not in rows]
     if strange:

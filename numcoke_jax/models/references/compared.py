@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.models.interface import EncodeThenScore, GraphSizes
 
 FEWEST_PAIRS = 6  # facts with both values observed below which a field says nothing about a relation
 EXPLAINED = 0.8  # |s| from which values are taken for exact: 9 of 10 facts agree; below they are forgotten
@@ -34,7 +34,7 @@ class Places:
     new: Any  # bool [N], entities that were not part of the graph
 
 
-class Reference(nn.Module):
+class Reference(EncodeThenScore):
     """Base of the references: a subclass has `fit`, `encode` and `score`.
 
     Attributes:
@@ -55,13 +55,6 @@ class Reference(nn.Module):
     def zeros(self, name: str, *shape: int) -> Float[Array, "..."]:
         """A parameter that is 0 until the model is fitted."""
         return self.param(name, nn.initializers.zeros_init(), shape)
-
-    def __call__(
-        self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
-    ) -> tuple[Float[Array, "S H N"], Any]:
-        """Logits of every entity as tail of each (head, relation), and what they come from."""
-        encoded = self.encode(relations, literals, train=train)
-        return self.score(encoded, heads, train=train), encoded
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> Any:
         """What scoring under S relations needs."""
