@@ -36,7 +36,7 @@ from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
 from numcoke_jax.data.variants import CONTROLS, controlled_values
 from numcoke_jax.evaluation.order_measures import order_measures
 from numcoke_jax.evaluation.orders import pair_orders
-from numcoke_jax.inference.trained import load_trained
+from numcoke_jax.inference.trained import Trained, load_trained
 from numcoke_jax.runs.unseen import NewEntities, extended
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.system.files import home_path, write_json_atomically
@@ -106,9 +106,8 @@ def new_ones(known: NumericGraph, asked: NumericGraph) -> tuple[NewEntities, np.
     return NewEntities(names.entities, values, observed, renamed(asked.train)), renamed(asked.test)
 
 
-def asked_of(workdir: Path, asked: NumericGraph, *, with_facts: bool) -> dict[str, Any]:
-    """The order measures of the test facts of `asked`, by the run in the workdir."""
-    trained = load_trained(workdir, lambda _: None)
+def asked_of(trained: Trained, asked: NumericGraph, *, with_facts: bool) -> dict[str, Any]:
+    """The order measures of the test facts of `asked`."""
     run = trained.run
     new, facts = new_ones(run.graph, asked)
     if not with_facts:
@@ -171,8 +170,9 @@ def rows_of(
         if has_failed(report):
             continue
         graph = controlled_values(asked[data], control, seed=seed)
+        trained = load_trained(commands[which].workdir, lambda _: None)
         for facts in FACTS:
-            found = asked_of(commands[which].workdir, graph, with_facts=facts == "given")
+            found = asked_of(trained, graph, with_facts=facts == "given")
             row = {"data": data, "model": model, "values": control, "seed": seed, "facts": facts}
             rows.append({**row, **{name: found[name] for name in ("count", *TITLES)}})
     return rows
