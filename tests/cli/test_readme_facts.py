@@ -1,0 +1,64 @@
+"""The three commands of the README from two tables to a probability, and what they print, on small tables."""
+
+import csv
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from numcoke_jax.cli.main import main
+
+REPOSITORY = Path(__file__).parents[2]
+FIELDS = ("aces", "birth_year", "first_serves_won", "height", "ranking_points", "right_handed")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """results.csv and players.csv with the columns of the README's: taller players win, most of the time."""
+    rng = np.random.default_rng(0)
+    names = ["player_0005", "player_0219", *(f"player_1{i:03d}" for i in range(28))]
+    heights = rng.normal(185, 8, size=len(names))
+    with open(tmp_path / "players.csv", "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["player", *FIELDS])
+        for player, height in enumerate(heights):
+            values = ["" if field == "aces" and player % 3 else round(rng.random(), 3) for field in FIELDS]
+            rows.writerow([names[player], *values[:3], round(height, 1), *values[4:]])
+    with open(tmp_path / "results.csv", "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["winner", "loser", "split"])
+        for match in range(600):
+            one, other = rng.choice(len(names), size=2, replace=False)
+            if heights[one] - heights[other] + rng.normal(0, 6) < 0:
+                one, other = other, one
+            rows.writerow([names[one], names[other], ("train", "train", "train", "valid", "test")[match % 5]])
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def shape(line: str) -> str:
+    """A line with every number as 0, one space between words, and no rule."""
+    return re.sub(r"\s+", " ", re.sub(r"-?\d[\d,.]*", "0", line)).strip(" ─")
+
+
+def test_the_readmes_commands_do_what_it_shows(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    section = readme.partition("### Facts of your own\n")[2].partition("\n### ")[0]
+    typed, shown = re.findall(r"^```\w*\n(.*?)^```", section, flags=re.DOTALL | re.MULTILINE)
+    commands = [shlex.split(line) for line in typed.replace("\\\n", " ").splitlines()]
+    assert [words[:2] for words in commands] == [
+        ["numcoke", "data"],
+        ["numcoke", "train"],
+        ["numcoke", "predict"],
+    ]
+    for words in commands:
+        assert main(words[1:]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    lines = {shape(line) for line in printed.out.splitlines()}
+    expected = [shape(line) for line in shown.splitlines() if line != "..."]
+    assert [line for line in expected if line not in lines] == []
+    answer = next(line for line in printed.out.splitlines() if line.startswith("player_0219"))
+    assert 0.0 < float(answer.split()[4].rstrip("%")) < 100.0 and (place / "matches" / "train.txt").exists()
