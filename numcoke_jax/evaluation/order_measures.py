@@ -4,10 +4,11 @@ A held-out fact (h, r, t) is compared with its reverse (t, r, h), by the margin 
 raw scores; facts with h = t have no order and are left out.
 
 * order accuracy: the share of facts with d > 0; d = 0 counts half.
-* log loss: the mean of -log sigmoid(d).  sigmoid(d) is the probability that a model trained with binary
-  cross-entropy gives to (h, r, t) if one of the two holds and the other does not.
+* log loss: the mean of -log sigmoid(d / 2).  Scores that are log odds of a fact against its reverse, as an
+  order core's and Bradley-Terry's are, are each other's negatives: d / 2 is the score itself.  (A model
+  trained with binary cross-entropy on both says sigmoid(d): its log loss here is of a less confident one.)
 * AUC: facts with d are positives, their reverses with -d negatives, both of one relation; the share of
-  (positive, negative) in the right order, ties half.  It is the AUC of sigmoid(d), without its rounding.
+  (positive, negative) in the right order, ties half.  It is the AUC of sigmoid(d / 2), without its rounding.
 * tau: Kendall's, of one order of all entities with the facts: (concordant - discordant) / facts.  The order
   is by `pair_scores.RelationPairs.strength`, the share of the others that an entity scores above; a fact is
   concordant if its head is stronger than its tail.
@@ -40,7 +41,7 @@ class OrderSums:
     Attributes:
       count: facts.
       right: facts in the right order, a tie half.
-      log_loss: sum of -log sigmoid(d).
+      log_loss: sum of -log sigmoid(d / 2).
       above: pairs (fact, reversed fact) of one relation in the right order, a tie half.
       compared: pairs (fact, reversed fact) of one relation.
       ranked: facts whose head is the stronger, a tie half.
@@ -72,7 +73,7 @@ class OrderSums:
         return cls(
             count=len(margins),
             right=int(np.count_nonzero(margins > 0)) + int(np.count_nonzero(margins == 0)) / 2,
-            log_loss=math.fsum(softplus(-margins).tolist()),  # the same bits for every order of the facts
+            log_loss=math.fsum(softplus(-margins / 2).tolist()),  # the same bits for every order of the facts
             above=twice_above(margins) / 2,
             compared=len(margins) ** 2,
             ranked=float(np.sum(ranked, dtype=np.float64)),

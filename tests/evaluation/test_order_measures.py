@@ -76,7 +76,7 @@ def by_loops(scores, facts):
         "count": len(facts),
         "order_accuracy": np.mean([(margin > 0) + (margin == 0) / 2 for margin in margins]),
         "auc": np.mean(wins),
-        "log_loss": np.mean([-math.log(1 / (1 + math.exp(-margin))) for margin in margins]),
+        "log_loss": np.mean([-math.log(1 / (1 + math.exp(-margin / 2))) for margin in margins]),
         "tau": np.mean(signs),
     }
 

@@ -15,6 +15,7 @@ positions.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -102,12 +103,12 @@ def fit_orders(train: np.ndarray, relations: Sequence[int], scores: ValueScores)
 
 def fit_order(heads: np.ndarray, tails: np.ndarray, scores: ValueScores) -> RelationOrder:
     """The order that facts (heads above tails, int [F] each) follow."""
-    candidates = []
-    field, sign, agreement, count = best_field(heads, tails, scores.scores)
-    if count:
-        candidates.append(_by_field(heads, tails, scores, field, sign))
-        if agreement >= EXPLAINED and count >= ENOUGH_FACTS:
-            return candidates[0]
+    fields = best_fields(heads, tails, scores.scores)
+    without_exception = [one for one in fields if one.agreement == 1.0 and one.count >= ENOUGH_FACTS]
+    fields = without_exception[:1] or fields
+    candidates = [_by_field(heads, tails, scores, found.field, found.sign) for found in fields]
+    if any(found.agreement >= EXPLAINED and found.count >= ENOUGH_FACTS for found in fields):
+        return max(candidates, key=lambda order: order.evidence)
     candidates.append(_by_remainder(heads, tails, scores, scores.filled[:, :0]))
     straight = scores.filled[:, scores.observed.any(axis=0)]
     if 0 < straight.shape[1] * FACTS_A_FEATURE <= len(heads):
@@ -133,24 +134,43 @@ def field_positions(
     return scores.filled[:, field], np.sqrt(scores.variances[:, field])
 
 
-def best_field(heads: np.ndarray, tails: np.ndarray, scores: np.ndarray) -> tuple[int, int, float, int]:
-    """The field that explains the facts best, up or down.
+class FieldAgreement(NamedTuple):
+    """How far a field agrees with facts.
 
-    Returns:
-      Its number, 1 or -1, the share of the facts with both values observed whose values differ in that
-      direction (equal values explain nothing), and the number of these facts; (0, 1, 0.0, 0) if no field has
-      facts with different values.
+    Attributes:
+      field: its number.
+      sign: 1 if the heads have the higher values, -1 if the lower.
+      agreement: the share of the facts with both values observed whose values differ in that direction; equal
+        values explain nothing.
+      count: the number of these facts.
     """
-    best, strength = (0, 1, 0.0, 0), 0.0
+
+    field: int
+    sign: int
+    agreement: float
+    count: int
+
+
+def best_fields(heads: np.ndarray, tails: np.ndarray, scores: np.ndarray) -> list[FieldAgreement]:
+    """The fields that may explain the facts: the one furthest from chance, and the one that agrees best.
+
+    They differ where another field is almost the compared one and has more values. [] if no field has facts
+    with different values.
+    """
+    found, surprise = [], []
     for field in range(scores.shape[1]):
         gap = scores[heads, field] - scores[tails, field]
         gap = gap[np.isfinite(gap)]
         up, down = int((gap > 0).sum()), int((gap < 0).sum())
-        surprise = abs(up - down) / np.sqrt(max(up + down, 1))  # standard deviations from a coin
-        if surprise > strength:
-            best = field, 1 if up > down else -1, max(up, down) / len(gap), len(gap)
-            strength = surprise
-    return best
+        if up + down:
+            found.append(FieldAgreement(field, 1 if up > down else -1, max(up, down) / len(gap), len(gap)))
+            surprise.append(abs(up - down) / np.sqrt(up + down))  # standard deviations from a coin
+    if not found:
+        return []
+    first = found[int(np.argmax(surprise))]
+    enough = [one for one in found if one.count >= min(ENOUGH_FACTS, first.count)]
+    second = max(enough, key=lambda one: (one.agreement, one.count))
+    return [first] if second == first else [first, second]
 
 
 def _by_field(

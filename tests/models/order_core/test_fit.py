@@ -9,7 +9,7 @@ from scipy import stats
 from numcoke_jax.models.order_core.fit import (
     OrderFit,
     RelationOrder,
-    best_field,
+    best_fields,
     field_positions,
     fit_order,
     fit_orders,
@@ -189,24 +189,37 @@ def test_the_field_of_an_order_is_the_one_whose_values_are_its_positions() -> No
 
 @settings(max_examples=30)
 @given(st.integers(0, 2**32 - 1))
-def test_the_best_field_is_furthest_from_chance(seed: int) -> None:
+def test_the_best_fields_are_furthest_from_chance_and_agree_best(seed: int) -> None:
     """Counted by loops over facts with two values; equal ones speak for no direction."""
     rng = np.random.default_rng(seed)
     values = hidden(np.round(rng.normal(size=(9, 3))), 0.3, seed)
     facts = drawn(rng.normal(size=9), 15, seed=seed)
-    found = best_field(facts[:, 0], facts[:, 1], values)
-    strengths = []
+    found = best_fields(facts[:, 0], facts[:, 1], values)
+    surprise, agreement, counts = [], [], []
     for field in range(3):
         compared = [(values[h, field], values[t, field]) for h, t in facts]
-        higher = sum(head > tail for head, tail in compared)
-        lower = sum(head < tail for head, tail in compared)
-        strengths.append(abs(higher - lower) / np.sqrt(max(higher + lower, 1)))
-        if field == found[0] and found[3]:
-            known = sum(head == head and tail == tail for head, tail in compared)
-            assert found[3] == known
-            assert found[2] == pytest.approx(max(higher, lower) / known)
-            assert found[1] == (1 if higher > lower else -1)
-    assert strengths[found[0]] == pytest.approx(max(strengths)) or not found[3]
+        known = [pair for pair in compared if not np.isnan(pair).any()]
+        higher = sum(head > tail for head, tail in known)
+        lower = sum(head < tail for head, tail in known)
+        surprise.append(abs(higher - lower) / np.sqrt(max(higher + lower, 1)))
+        agreement.append(max(higher, lower) / max(len(known), 1))
+        counts.append(len(known) if higher + lower else 0)
+        for one in found:
+            if one.field == field:
+                assert one.count == len(known) and one.agreement == pytest.approx(agreement[-1])
+                assert one.sign == (1 if higher > lower else -1)
+    assert bool(found) == any(counts)
+    if found:
+        assert surprise[found[0].field] == pytest.approx(max(surprise))
+        enough = [f for f in range(3) if counts[f] and counts[f] >= min(20, found[0].count)]
+        assert agreement[found[-1].field] == pytest.approx(max(agreement[f] for f in enough))
+
+
+def test_a_field_that_is_nearly_the_compared_one_and_has_more_values_is_not_taken_for_it() -> None:
+    values = fields(60, 2)
+    near = values[:, 0] + 0.02 * np.random.default_rng(1).normal(size=60)
+    seen = np.stack([hidden(values[:, :1], 0.3, 2)[:, 0], near, values[:, 1]], axis=1)
+    assert order_of(drawn(values[:, 0], 900), seen).field == 0
 
 
 def test_the_same_input_gives_the_same_bits() -> None:
