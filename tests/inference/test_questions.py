@@ -243,7 +243,7 @@ def test_the_same_from_python(workdirs: dict[str, Path]) -> None:
         ([("e1", "beat", "E2")], "there is no entity 'E2'; the closest: 'e2'"),
     ):
         with pytest.raises(UserError, match=said):
-            model.score(wrong)  # type: ignore[arg-type]
+            model.score(wrong)
     with pytest.raises(UserError, match="give a head or a tail; score"):
         model.predict("e1", "beat", tail="e2")
     with pytest.raises(UserError, match="give a head, a tail, or new_entities"):
