@@ -103,10 +103,13 @@ def with_folders(tmp_path):
     """A function that puts the path of a graph for the folder in `numcoke train FOLDER`."""
 
     def replaced(words: list[str], made: set[str]) -> list[str]:
-        if words[1:2] != ["train"] or words[2:3] == [] or words[2] not in made | {"DIR"}:
+        name, colon, preset = "".join(words[2:3]).partition(":")
+        if words[1:2] != ["train"] or name not in made | {"DIR"}:
             return words
-        folder = tmp_path / words[2]
-        return [*words[:2], str(folder if folder.exists() else write_folder(folder)), *words[3:]]
+        folder = tmp_path / name
+        if not folder.exists():
+            write_folder(folder)
+        return [*words[:2], f"{folder}{colon}{preset}", *words[3:]]
 
     return replaced
 

@@ -81,7 +81,7 @@ def parse_command_line(arguments: Sequence[str]) -> Command:
 def add_options(parser: OneLineParser, command: str) -> None:
     """The options of `train` or `eval`: flags, and one for each key of the config."""
     parser.set_defaults(checked=command_of, run=run, keys=[])
-    parser.usage = "%(prog)s [CONFIG[:PRESET]|FOLDER[:PRESET]] [--workdir=FOLDER] [--KEY=VALUE ...]"
+    parser.usage = "%(prog)s [CONFIG|DIR[:PRESET]] [--workdir=FOLDER] [--KEY=VALUE ...]"
     parser.epilog = EPILOG
     names = ", ".join(shipped_configs())
     default = "the run's own, if --workdir is given; else " if command == "eval" else ""

@@ -4,8 +4,10 @@ import dataclasses
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from numcoke_jax.api import NumericKG, train
 from numcoke_jax.cli.main import main
 from numcoke_jax.data.files.folder import WITHOUT_FACTS, inspect_folder, read_folder, write_folder
 from numcoke_jax.data.graph import entities_without_facts, graph_hash
@@ -89,3 +91,17 @@ def test_what_a_drawn_group_leaves_out_stays_out(size: int, kept: int) -> None:
     table = EntityTable("t", names, ("x",), values, np.arange(9)[:, None] < 6)
     settings = dataclasses.replace(OWN_TABLE, groups="relation", group_size=size)
     assert compare(table, ("x",), settings).kept.sum() == kept
+
+
+def test_an_entity_without_facts_is_placed_by_its_other_values(tmp_path: Path) -> None:
+    """Price follows size; of two entities without a price, the larger one is the dearer one."""
+    size = np.random.default_rng(0).normal(size=40)
+    frame = pd.DataFrame({"name": [f"n{i}" for i in range(40)], "price": 2.0 * size, "size": size})
+    small, large = int(np.argmin(size)), int(np.argmax(size))
+    frame.loc[[small, large], "price"] = np.nan
+    kg = NumericKG.from_table(frame, name="name", relations="price")
+    assert entities_without_facts(kg.graph).size == 2
+    model = train(kg, workdir=tmp_path / "run")
+    scored = model.score([(f"n{small}", "price_comp", f"n{large}"), (f"n{large}", "price_comp", f"n{small}")])
+    assert scored["likelier"].tolist() == [f"n{large}"] * 2 and scored["probability"][1] > 0.9
+    assert set(model.impute()["entity"]) == {f"n{small}", f"n{large}"}
