@@ -162,8 +162,6 @@ _KEYS = (
         "extension: compare the values themselves (models/numeric_order.py)"),
     _extension("score.order_core", False, BOOL,
         "extension: infer the order of relations that compare (models/order_core)"),
-    _extension("score.order_core", False, BOOL,
-        "extension: infer the order of relations that compare (models/order_core)"),
 
     _model("okcl.weight", 0.3, number(0.0, 1e4),
         "lambda, weight of the loss besides BCE: contrastive, mtkgnn's value error; 0: none"),

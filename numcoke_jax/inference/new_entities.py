@@ -15,7 +15,7 @@ import numpy as np
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.tables.cells import SAVED_INDEX, TableFile, column_numbers, describe_cells
 from numcoke_jax.inference.names import NameIndex
-from numcoke_jax.runs.unseen import NewEntities, knows_unknown
+from numcoke_jax.runs.unseen import NewEntities, has_vectors, knows_unknown
 from numcoke_jax.system.console import Console
 from numcoke_jax.system.errors import UserError
 
@@ -91,7 +91,7 @@ def tell(notices: Sequence[str], params: Any, console: Console) -> None:
     """Reports what was left out of a table of new entities, and how far to trust the model with them."""
     for notice in notices:
         console.note(notice)
-    if not knows_unknown(params):
+    if has_vectors(params) and not knows_unknown(params):
         console.warn(
             "the model was trained without train.entity_dropout: the mean entity stands for a new one"
         )
