@@ -50,7 +50,7 @@ $(INSTALLED): $(REQUIREMENTS) constraints.txt pyproject.toml
 	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
 
-demo: $(INSTALLED)  ## train on the cars table, which comes with a package, about 2 minutes
+demo: $(INSTALLED)  ## train on the cars table, which comes with a package, in seconds
 	$(PROGRAM) train cars $(ARGS)
 
 spotify: $(INSTALLED)  ## train on the Spotify table

@@ -7,7 +7,7 @@ Expected:  test order accuracy and MRR, filtered, tail side; not trained to the 
 The authors' train.txt and neg.txt are looked for as rakge/spotify/train.txt and rakge/spotify/neg.txt in
 config.data.dir, $NUMCOKE_DATA and the user cache; they are not downloaded, and a message says where they are
 published.  The raw table is that of configs/spotify.py.  Validation and test are the other 6.1 million pairs,
-in two halves drawn by data.seed: numcoke_jax/data/rakge.py says what is rebuilt.
+in two halves drawn by data.seed: numcoke_jax/data/public/rakge.py says what is rebuilt.
 """
 
 from ml_collections import ConfigDict

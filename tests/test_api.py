@@ -104,7 +104,7 @@ def test_a_workdir_is_of_one_graph(tmp_path: Path) -> None:
     stored = json.loads((workdir / "comparisons.json").read_text())
     assert stored["relations"] == ["size", "load"] and stored["split"] == [0.8, 0.1, 0.1]
     assert stored["missing_rate"] == 0.0 and stored["groups"] == "common"
-    built = "built from table table (6 of 6 entities, "
+    built = "built from the table (6 of 6 entities, "
     assert built in " ".join(screen.getvalue().split()) and built in (workdir / "report.html").read_text()
     assert graph_hash(first.trained.run.graph) == graph_hash(kg.graph)
     other = NumericKG.from_table(TABLE.assign(load=-TABLE["load"]), name="name")
@@ -169,6 +169,18 @@ def test_what_is_left_out_of_new_entities_is_told(
         without.predict(None, "higher", new_entities=new, top=1)
     assert told == "columns that are not fields of the graph: nois\n"
     assert "warning: the model was trained without train.entity_dropout" in capsys.readouterr().out
+
+
+def test_an_order_core_needs_no_vector_of_the_unknown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where it decides every relation there is no mean entity to stand for a new one."""
+    config = numcoke(config_of(write_folder(tmp_path / "graph", entities=12)))
+    config.score.numeric_order, config.score.order_core = False, True
+    core = Model(untrained(config))
+    with compiled_fast():
+        core.predict(None, "higher", new_entities=pd.DataFrame({"name": ["mine"], "size": [3.5]}), top=1)
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize("value", [float("inf"), True])

@@ -136,7 +136,7 @@ def problems(words: list[str]) -> list[str]:
 def flag_problems(flags: list[str], module: str = "numcoke_jax") -> list[str]:
     """What the program itself objects to: config file, keys, values, names of flags."""
     try:
-        if module.startswith("numcoke_jax"):
+        if module in ALIASES:  # other modules of the package take no flags
             assert "--help" in flags or parse_arguments([*ALIASES[module], *flags] or ["train"])
         elif module.startswith("experiments."):
             options, more = importlib.import_module(module).parser().parse_known_args(flags)

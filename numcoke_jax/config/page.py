@@ -10,7 +10,7 @@ START = """\
 # Settings
 
 All keys, made from `numcoke_jax/config/schema.py` by `python -m numcoke_jax.config.page`. A file of
-`configs/` sets them from Python, the command line by `--config.KEY=VALUE`. Those marked † may change when a
+`configs/` sets them from Python, the command line by `--KEY=VALUE`. Those marked † may change when a
 run resumes.
 """
 MODELS_START = """\

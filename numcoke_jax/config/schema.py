@@ -1,7 +1,7 @@
 """Every key of the configuration, and nothing about a key anywhere else.
 
 A config file under `configs/` starts from `default_config()` and changes some keys; the command line changes
-more with `--config.section.key=value`.  `--help` and docs/settings.md are made from this table.  A module
+more with `--section.key=value`.  `--help` and docs/settings.md are made from this table.  A module
 that acts on a choice takes it from here (`choices`), and this one never imports JAX: a mistyped flag is
 answered before that.  Which models look at a key of scope "model" is in `config/models.py`.
 """

@@ -29,6 +29,7 @@ from numcoke_jax.data.tables.known import EntityTable, table_spec
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.system.files import home_path
 
+UNNAMED = "table"  # what a table from Python is called
 SYNTHETIC_PREFIX = "synthetic_"  # of the keys that only a synthetic graph has
 
 
@@ -128,8 +129,9 @@ def build_graph(table: EntityTable, relations: Sequence[str], settings: Comparis
         raise UserError("; ".join([str(error), *table.notices])) from None
     graph, report = encode_comparisons(table, comparisons)
     masked, shown = comparisons.masked, int(comparisons.shown.sum())
+    title = "the table" if table.name == UNNAMED else f"table {table.name}"
     built = (
-        f"built from table {table.name} ({graph.num_entities:,} of {len(table.entities):,} entities, "
+        f"built from {title} ({graph.num_entities:,} of {len(table.entities):,} entities, "
         f"{masked:,} of {masked + shown:,} values masked, relations {', '.join(comparisons.relations)}): "
         f"{settings.describe()}"
     )

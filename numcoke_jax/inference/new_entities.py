@@ -18,7 +18,7 @@ from numcoke_jax.data.files.lines import FACT_COLUMNS, TextFile, line_numbers, r
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.tables.cells import SAVED_INDEX, TableFile, column_numbers, describe_cells
 from numcoke_jax.inference.names import NameIndex, no_text
-from numcoke_jax.runs.unseen import NewEntities, knows_unknown
+from numcoke_jax.runs.unseen import NewEntities, has_vectors, knows_unknown
 from numcoke_jax.system.console import Console
 from numcoke_jax.system.errors import UserError, printable, shown_path
 
@@ -176,7 +176,7 @@ def tell(notices: Sequence[str], new: NewEntities, params: Any, console: Console
         console.note(notice)
     if len(new.facts) and "order_core" not in params:
         console.warn("the model has no order core: new facts are left out of the answers and change no score")
-    if not knows_unknown(params):
+    if has_vectors(params) and not knows_unknown(params):
         console.warn(
             "the model was trained without train.entity_dropout: the mean entity stands for a new one"
         )

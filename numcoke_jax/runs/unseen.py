@@ -48,6 +48,11 @@ def knows_unknown(params: Any) -> bool:
     return "unknown_entity" in params
 
 
+def has_vectors(params: Any) -> bool:
+    """Whether entities have learned vectors: not where every relation is decided by an order core."""
+    return not params.keys() <= {"order_core", "value_classes"}
+
+
 def extended_graph(graph: NumericGraph, new: NewEntities) -> NumericGraph:
     """The same facts and the new ones, with the new entities after the others."""
     names = graph.vocabulary

@@ -9,6 +9,11 @@ factors as if the other steps had not happened; the correction of their bias cou
 the other parameters.  A row that a step does not touch stays where it was; dense Adam would keep moving it by
 what its moments remember.  Weight decay of "adamw" and a gradient norm to be clipped are those of the touched
 rows.
+
+A row that is first touched late takes a large first step.  Its moments are those of one gradient g,
+(1 - b1) g and (1 - b2) g^2, and the correction of a late step no longer scales them up: the row moves by
+(1 - b1) / sqrt(1 - b2) = 3.2 times the learning rate, where the first step of a run moves it by the rate.
+This is left so: a count of steps for each row would be one more table to store and to divide over devices.
 """
 
 from typing import Any

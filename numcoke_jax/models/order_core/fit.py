@@ -104,10 +104,10 @@ def fit_orders(train: np.ndarray, relations: Sequence[int], scores: ValueScores)
 def fit_order(heads: np.ndarray, tails: np.ndarray, scores: ValueScores) -> RelationOrder:
     """The order that facts (heads above tails, int [F] each) follow."""
     fields = best_fields(heads, tails, scores.scores)
-    without_exception = [one for one in fields if one.agreement == 1.0 and one.count >= ENOUGH_FACTS]
+    without_exception = [one for one in fields if one.agreement == 1.0 and one.facts >= ENOUGH_FACTS]
     fields = without_exception[:1] or fields
     candidates = [_by_field(heads, tails, scores, found.field, found.sign) for found in fields]
-    if any(found.agreement >= EXPLAINED and found.count >= ENOUGH_FACTS for found in fields):
+    if any(found.agreement >= EXPLAINED and found.facts >= ENOUGH_FACTS for found in fields):
         return max(candidates, key=lambda order: order.evidence)
     candidates.append(_by_remainder(heads, tails, scores, scores.filled[:, :0]))
     straight = scores.filled[:, scores.observed.any(axis=0)]
@@ -142,13 +142,13 @@ class FieldAgreement(NamedTuple):
       sign: 1 if the heads have the higher values, -1 if the lower.
       agreement: the share of the facts with both values observed whose values differ in that direction; equal
         values explain nothing.
-      count: the number of these facts.
+      facts: the number of these facts.
     """
 
     field: int
     sign: int
     agreement: float
-    count: int
+    facts: int
 
 
 def best_fields(heads: np.ndarray, tails: np.ndarray, scores: np.ndarray) -> list[FieldAgreement]:
@@ -168,8 +168,8 @@ def best_fields(heads: np.ndarray, tails: np.ndarray, scores: np.ndarray) -> lis
     if not found:
         return []
     first = found[int(np.argmax(surprise))]
-    enough = [one for one in found if one.count >= min(ENOUGH_FACTS, first.count)]
-    second = max(enough, key=lambda one: (one.agreement, one.count))
+    enough = [one for one in found if one.facts >= min(ENOUGH_FACTS, first.facts)]
+    second = max(enough, key=lambda one: (one.agreement, one.facts))
     return [first] if second == first else [first, second]
 
 

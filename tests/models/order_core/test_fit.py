@@ -206,12 +206,12 @@ def test_the_best_fields_are_furthest_from_chance_and_agree_best(seed: int) -> N
         counts.append(len(known) if higher + lower else 0)
         for one in found:
             if one.field == field:
-                assert one.count == len(known) and one.agreement == pytest.approx(agreement[-1])
+                assert one.facts == len(known) and one.agreement == pytest.approx(agreement[-1])
                 assert one.sign == (1 if higher > lower else -1)
     assert bool(found) == any(counts)
     if found:
         assert surprise[found[0].field] == pytest.approx(max(surprise))
-        enough = [f for f in range(3) if counts[f] and counts[f] >= min(20, found[0].count)]
+        enough = [f for f in range(3) if counts[f] and counts[f] >= min(20, found[0].facts)]
         assert agreement[found[-1].field] == pytest.approx(max(agreement[f] for f in enough))
 
 
