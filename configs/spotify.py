@@ -2,8 +2,8 @@
 
 Command:   numcoke train spotify   (or: make spotify)
 Hardware:  2 CPU cores; a GPU if there is one
-Expected:  under 20 minutes; test MRR, filtered, tail side
-Measured:  test MRR 0.974 (seed 0), under a minute of training while other work ran
+Expected:  under a minute; test order accuracy, and MRR, filtered, tail side
+Measured:  0.987 of the test pairs in order, MRR 0.995 (seed 0), in seconds; the order core alone, no training
 
 The raw table spotify.csv (Kaggle geomack/spotifyclassification) is looked for in config.data.dir,
 $NUMCOKE_DATA and the user cache, and downloaded if it is in none of them.  One common group of songs is

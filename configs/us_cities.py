@@ -2,8 +2,8 @@
 
 Command:   numcoke train us_cities   (or: make us-cities)
 Hardware:  2 CPU cores; a GPU if there is one
-Expected:  under 20 minutes; test MRR, filtered, tail side
-Measured:  test MRR 0.971 (seed 0), under a minute of training while other work ran
+Expected:  under a minute; test order accuracy, and MRR, filtered, tail side
+Measured:  0.989 of the test pairs in order, MRR 0.997 (seed 0), in seconds; the order core alone, no training
 
 The raw table us_cities.csv (simplemaps, the basic US cities file) is looked for in config.data.dir,
 $NUMCOKE_DATA and the user cache, and downloaded if it is in none of them.  One common group of cities is

@@ -20,22 +20,23 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.config.checks import check_config, check_keys
 from numcoke_jax.config.files import canonical_config
-from numcoke_jax.config.presets import apply_preset
-from numcoke_jax.config.schema import default_config
 from numcoke_jax.data.files.folder import write_folder
 from numcoke_jax.data.graph import NumericGraph, graph_hash
-from numcoke_jax.data.load import LoadedGraph, build_graph, load_folder
+from numcoke_jax.data.load import LoadedGraph, build_facts, build_graph, load_folder
 from numcoke_jax.data.tables.cells import column_numbers, frame_table
 from numcoke_jax.data.tables.comparisons import OWN_TABLE, ComparisonSettings, is_number
+from numcoke_jax.data.tables.facts import DEFAULT_SHARES, FactChoice
 from numcoke_jax.data.tables.known import TableSpec, entity_table
 from numcoke_jax.data.tables.own import numeric_columns
 from numcoke_jax.data.variants import SIDES, Change
 from numcoke_jax.inference.explain import explain
 from numcoke_jax.inference.impute import cell_frame, impute
 from numcoke_jax.inference.names import Names, no_text
-from numcoke_jax.inference.new_entities import read_new_entities, tell
+from numcoke_jax.inference.new_entities import given_facts, read_new_entities, tell
 from numcoke_jax.inference.predict import KNOWN, AnswerSettings, ask
+from numcoke_jax.inference.questions import as_triples, ask_heads, score_triples
 from numcoke_jax.inference.trained import Trained, load_trained
+from numcoke_jax.runs.chosen import chosen_config
 from numcoke_jax.runs.file_names import CONFIG_FILE, GRAPH_FOLDER
 from numcoke_jax.runs.loop import train_and_evaluate
 from numcoke_jax.runs.screen import Screen
@@ -110,6 +111,52 @@ class NumericKG:
         return cls(build_graph(table, fields_of_relations, chosen), comparisons)
 
     @classmethod
+    def from_facts(
+        cls,
+        facts: pd.DataFrame,
+        attributes: pd.DataFrame | None = None,
+        *,
+        head: str | Sequence[str],
+        tail: str | Sequence[str],
+        relation: str = "",
+        relation_column: str = "",
+        name: str | Sequence[str] = (),
+        fields: str | Sequence[str] = (),
+        split: Sequence[float] | str = DEFAULT_SHARES,
+        seed: int = 0,
+    ) -> "NumericKG":
+        """The graph of a table with a fact in each row, and of its entities' attributes.
+
+        Args:
+          facts: one row per fact; repeated facts count once, contradicting ones are kept, and counted.
+          attributes: one row per entity; all of them are entities of the graph.  None: no literals.
+          head, tail: the columns that name a fact's head and tail; several are joined by ", ".
+          relation: the relation of all facts, such as "beat".
+          relation_column: the column that names each fact's relation, instead.
+          name: the columns of the attributes that name an entity.
+          fields: columns of the attributes that become literals; (): every one that holds numbers only.
+          split: shares of train, valid and test; "order:COLUMN", whose earlier rows train and later ones
+            test; or "column:COLUMN", whose cells are train, valid or test.
+          seed: of a split at random.
+
+        Raises:
+          UserError: a column is missing or not what it should be, or names repeat (see
+            `data.tables.attributes`).
+        """
+        chosen = FactChoice(
+            head=tuple(_listed(head)),
+            tail=tuple(_listed(tail)),
+            relation=relation,
+            relation_column=relation_column,
+            name=tuple(_listed(name)),
+            fields=tuple(_listed(fields)),
+            split=split if isinstance(split, str) else tuple(split),
+            seed=seed,
+        )
+        entities = None if attributes is None else frame_table("attributes", attributes)
+        return cls(build_facts(frame_table("facts", facts), entities, chosen))
+
+    @classmethod
     def from_folder(cls, path: str | Path) -> "NumericKG":
         """The graph of a folder in text layout; raises UserError for others."""
         return cls(load_folder(str(path)))
@@ -123,7 +170,8 @@ def train(
     Args:
       kg: the graph; stored in the workdir, where a later `Model.load` finds it, with comparisons.json, which
         says how a table was compared: the keys of `config.data` do not.
-      config: every key of `default_config()`; None: the preset "numeric", selecting on reversed facts.
+      config: every key of `default_config()`; None: the preset "numeric", selecting on reversed facts if
+        every relation is a strict order.
       workdir: folder of the run; created if missing.
       console: shows the run to a person; None writes to standard output.
 
@@ -135,10 +183,13 @@ def train(
             f"train: needs a NumericKG, got a {type(kg).__name__}; NumericKG.from_table makes one"
         )
     workdir = home_path(workdir).resolve()
+    console = console or Screen()
     if config is None:
-        config = default_config()
-        apply_preset(config, "numeric")
-        config.eval.selection = "reversed"
+        config, chosen = chosen_config(kg.graph)
+        if kg.comparisons is not None:  # by values, whatever a few facts look like
+            config.eval.selection = "reversed"
+        else:
+            console.note(chosen)
     check_keys(config)
     config = config.copy_and_resolve_references()
     folder = workdir / GRAPH_FOLDER
@@ -146,7 +197,7 @@ def train(
     check_config(config)
     _keep_graph(kg, folder)
     locked = canonical_config(config).lock()
-    train_and_evaluate(locked, workdir, console or Screen(), loaded=kg.loaded)
+    train_and_evaluate(locked, workdir, console, loaded=kg.loaded)
     return Model.load(workdir)
 
 
@@ -166,7 +217,7 @@ def _keep_graph(kg: NumericKG, folder: Path) -> None:
     elif (folder.parent / CONFIG_FILE).exists():
         raise UserError(
             f"workdir {workdir} belongs to a run that was not started from Python: resume it with "
-            "python -m numcoke_jax.main, or give another workdir"
+            "numcoke train, or give another workdir"
         )
     else:
         write_folder(kg.graph, folder)
@@ -211,24 +262,29 @@ class Model:
         head: str | Iterable[str] | None = None,
         relation: str = "",
         *,
+        tail: str | None = None,
         top: int = 10,
         candidates: str | Iterable[str] | None = None,
         known: str = "exclude",
         exclude_self: bool = False,
         new_entities: pd.DataFrame | None = None,
+        facts: pd.DataFrame | Iterable[Sequence[Any]] | None = None,
     ) -> pd.DataFrame:
-        """The best tails of (head, relation, ?), one row each.
+        """The best tails of (head, relation, ?), or heads of (?, relation, tail), one row each.
 
         Args:
           head: a name, or several; None: every new entity.
           relation: a name.
+          tail: a name, instead of heads: the heads are ranked.
           top: answers per query, 1 or more.
-          candidates: names of the only possible tails.
+          candidates: names of the only possible tails, or heads.
           known: "exclude" leaves known facts out, "mark" names the split that has them.
           exclude_self: the head is not a candidate.
           new_entities: entities that the model has never seen: the first column names them, the others are
             fields of the graph; a line on standard output reports columns that are not fields, and a model
             that was trained without `train.entity_dropout`.
+          facts: what is known about the new entities, as triples (head, relation, tail) of names or a table
+            with these columns; an order core places the new entities by them, too.
 
         Returns:
           Columns head, relation, rank, tail, score, probability, known.
@@ -240,13 +296,21 @@ class Model:
             raise UserError(f"predict: known must be one of {', '.join(KNOWN)}, got {known!r}")
         if not isinstance(top, int | np.integer) or top < 1:
             raise UserError(f"predict: top must be an integer of 1 or more, got {top!r}")
-        if head is None and new_entities is None:
-            raise UserError("predict: give a head, or new_entities")
+        if head is not None and tail is not None:
+            raise UserError("predict: give a head or a tail; score([(head, relation, tail)]) scores a pair")
+        if head is None and tail is None and new_entities is None:
+            raise UserError("predict: give a head, a tail, or new_entities")
+        if facts is not None and new_entities is None:
+            raise UserError("predict: facts are about new entities; give new_entities, too")
         predictor = self._predictor
         heads = [] if head is None else _listed(head)
         if new_entities is not None:
-            new, notices = read_new_entities(frame_table("new_entities", new_entities), predictor.graph)
-            tell(notices, self.trained.params, Screen())
+            table, named = (
+                frame_table("new_entities", new_entities),
+                given_facts(() if facts is None else facts),
+            )
+            new, notices = read_new_entities(table, predictor.graph, facts=named)
+            tell(notices, new, self.trained.params, Screen())
             predictor = self.trained.predictor(new)
             heads = list(new.names) if head is None else heads
         names = Names(predictor.graph.vocabulary)
@@ -255,7 +319,33 @@ class Model:
         if candidates is not None:
             only = np.array([names.entities.id(name) for name in _listed(candidates)], int)
         settings = AnswerSettings(top=int(top), known=known, exclude_self=exclude_self, candidates=only)
+        if tail is not None:
+            return ask_heads(predictor, names.entities.id(tail), relation_id, settings)
         return ask(predictor, asked, relation_id, settings)
+
+    def score(self, triples: pd.DataFrame | Iterable[Sequence[str]]) -> pd.DataFrame:
+        """The scores of triples, in their order.
+
+        Args:
+          triples: rows (head, relation, tail) of names, or a table with these columns.
+
+        Returns:
+          Columns head, relation, tail, score, probability and likelier: for a relation that compares, which
+          of the two more likely stands above the other, "" if neither does; "" for other relations.
+
+        Raises:
+          UserError: a row does not have three names, or a name does not exist (with the closest ones).
+        """
+        try:
+            given = as_triples(triples)
+        except (TypeError, ValueError) as error:
+            raise UserError(f"score: {error}") from None
+        names = Names(self._predictor.graph.vocabulary)
+        ids = [
+            (names.entities.id(head), names.relations.id(relation), names.entities.id(tail))
+            for head, relation, tail in given
+        ]
+        return score_triples(self._predictor, np.array(ids, np.int64).reshape(-1, 3))
 
     def explain(
         self,
@@ -301,24 +391,24 @@ class Model:
         """The ranks and values between which each missing value lies.
 
         Args:
-          fields: one or several names; None: all fields that a relation compares.
+          fields: one or several names; None: all fields.
           level: target coverage, in (0, 1).
 
         Returns:
-          Columns entity, field, low_rank, rank, high_rank, of, low_value, high_value, one row per missing
-          value, with NaN for a value where the interval has no end on that side;
-          `attrs["coverage"]` has the coverage on test cells.
+          Columns entity, field, low_rank, rank, high_rank, of, low_value, high_value, known_by ("facts",
+          "values" or "nothing"), one row per missing value, with NaN for a value where the interval has no
+          end on that side; `attrs["coverage"]` has the coverage on cells whose value is known.
 
         Raises:
-          UserError: `fields` is empty, a field does not exist or is not compared by any relation, or `level`
-            is out of range.
+          UserError: `fields` is empty, a field does not exist or has no observed value, or `level` is out of
+            range.
         """
         if not (is_number(level) and 0.0 < level < 1.0):
             raise UserError(f"impute: level must be between 0 and 1, got {level!r}")
         index = Names(self.trained.run.graph.vocabulary).fields
         asked = None if fields is None else [index.id(name) for name in _listed(fields)]
         if asked == []:
-            raise UserError("impute: fields is empty; name some, or leave it out for all that are compared")
+            raise UserError("impute: fields is empty; name some, or leave it out for all")
         found = impute(self.trained, asked, level)
         frame = cell_frame(found["cells"])
         frame.attrs["coverage"] = found["coverage"]

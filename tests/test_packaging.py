@@ -21,6 +21,7 @@ from numcoke_jax.cli.parser import COMMANDS, parse_arguments
 from numcoke_jax.config.files import shipped_configs
 from numcoke_jax.runs.workdir import config_differences, flat_config
 from numcoke_jax.system.errors import UserError
+from tests.tiny_runs import write_folder
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -91,6 +92,25 @@ def makefile_commands() -> list[list[str]]:
     return commands
 
 
+def made_folders(commands: list[list[str]]) -> set[str]:
+    """The graphs that commands of a page write, which `numcoke train FOLDER` then reads."""
+    pages = [words for words in commands if words[1:2] == ["data"]]
+    return {word.partition("=")[2] for words in pages for word in words if word.startswith("--out=")}
+
+
+@pytest.fixture
+def with_folders(tmp_path):
+    """A function that puts the path of a graph for the folder in `numcoke train FOLDER`."""
+
+    def replaced(words: list[str], made: set[str]) -> list[str]:
+        if words[1:2] != ["train"] or words[2:3] == [] or words[2] not in made | {"DIR"}:
+            return words
+        folder = tmp_path / words[2]
+        return [*words[:2], str(folder if folder.exists() else write_folder(folder)), *words[3:]]
+
+    return replaced
+
+
 def problems(words: list[str]) -> list[str]:
     """What is wrong with a command, as the reader would meet it."""
     while re.match(r"[A-Z_]+=", words[0]):  # VARIABLE=value command
@@ -130,17 +150,21 @@ def in_the_checkout(monkeypatch):
 
 
 @pytest.mark.parametrize("page", DOCUMENTS)
-def test_documented_commands_name_what_exists(page):
-    wrong = {" ".join(words): problems(words) for words in documented_commands(read(page))}
+def test_documented_commands_name_what_exists(page, with_folders):
+    commands = documented_commands(read(page))
+    made = made_folders(commands)
+    wrong = {" ".join(words): problems(with_folders(words, made)) for words in commands}
     assert {command: found for command, found in wrong.items() if found} == {}
 
 
 @pytest.mark.parametrize("page", DOCUMENTS)
-def test_documented_runs_do_not_meet_in_one_workdir(page):
+def test_documented_runs_do_not_meet_in_one_workdir(page, with_folders):
     """Typed one after the other, beginning with `make demo`, no command is refused for the run before."""
     runs: dict[Path, dict] = {}
     refused = {}
-    for words in [*makefile_commands(), *documented_commands(read(page))]:
+    documented = documented_commands(read(page))
+    made = made_folders(documented)
+    for words in [*makefile_commands(), *(with_folders(words, made) for words in documented)]:
         program = [place for place, word in enumerate(words) if Path(word).name in PROGRAMS]
         if not program or "--help" in words:
             continue

@@ -81,9 +81,9 @@ def numcoke(config: ConfigDict) -> ConfigDict:
     return config
 
 
-def untrained(config: ConfigDict) -> Trained:
+def untrained(config: ConfigDict, run: Run | None = None) -> Trained:
     """A run whose parameters are random numbers, none of them 0: what reads a model needs no training."""
-    run = create_run(config)
+    run = run or create_run(config)
     return Trained(run, random_like(run.abstract_state.params, scale=0.4))
 
 

@@ -1,6 +1,7 @@
-"""Builds a folder in text layout from a table of entities with numeric columns.
+"""Builds a folder in text layout from a table of entities with numeric columns, or from a table of facts.
 
     numcoke data build --table=cars.csv --name=Name --relations=Weight,Power --out=DIR
+    numcoke data build --facts=results.csv --head=winner --tail=loser --relation=beat --out=DIR
 
 The folder holds train.txt, valid.txt, test.txt, neg.txt and literals/numerical_literals.txt, and trains
 with `--data.path=DIR`.  The same table, options and seed write the same bytes.  Unless told
@@ -10,8 +11,9 @@ otherwise, a table that the package knows is compared as the benchmark does, any
 import argparse
 import dataclasses
 import os
-from collections.abc import Collection
 
+from numcoke_jax.cli.build_facts import OWN_OPTIONS, add_fact_options, build_from_facts
+from numcoke_jax.cli.columns import split_names
 from numcoke_jax.cli.commands import OneLineParser, as_shares, as_typed
 from numcoke_jax.config.schema import KEYS
 from numcoke_jax.data.files.folder import write_folder
@@ -19,6 +21,7 @@ from numcoke_jax.data.load import build_graph
 from numcoke_jax.data.public.sources import known_table
 from numcoke_jax.data.tables.cells import read_table
 from numcoke_jax.data.tables.comparisons import DIRECTIONS, GROUPS, OWN_TABLE, PROTOCOLS, ComparisonSettings
+from numcoke_jax.data.tables.facts import BY_COLUMN, BY_ORDER
 from numcoke_jax.data.tables.known import TABLES, EntityTable, TableSpec, entity_table
 from numcoke_jax.data.tables.own import numeric_columns
 from numcoke_jax.system.errors import UserError, suggestion
@@ -26,6 +29,7 @@ from numcoke_jax.system.files import home_path
 
 KNOWN_TABLE = ComparisonSettings()
 CHOICES = {"protocol": PROTOCOLS, "direction": DIRECTIONS, "groups": GROUPS}
+MORE = {"split": "; of facts also order:COLUMN (earlier rows train) or column:COLUMN (train, valid, test)"}
 EPILOG = """\
 A fact (h, "Weight_comp", t) says that h's Weight is above t's; equal or missing
 values make no fact.  neg.txt holds, for each (h, r), the nearest t with
@@ -41,13 +45,16 @@ examples:
       --protocol=nearest
   numcoke data build --table=cars --out=graphs/cars --group-size=150
   numcoke data build --table=mine.csv --name=Name --out=mine --missing-rate=0.2
+  numcoke data build --facts=results.csv --head=winner --tail=loser \\
+      --relation=beat --attributes=players.csv --name=player \\
+      --split=order:date --out=graphs/matches
 """
 
 
 def add_options(parser: OneLineParser, command: str) -> None:
     """The options of the command: where the table is, and the settings of its comparison."""
     parser.set_defaults(run=_run)
-    parser.description = "Build a numeric knowledge graph, a folder in text layout, from a table."
+    parser.description = "Build a numeric knowledge graph, a folder in text layout, from tables."
     parser.epilog = EPILOG
     known = ", ".join(TABLES)
     for name, meaning in (
@@ -58,21 +65,36 @@ def add_options(parser: OneLineParser, command: str) -> None:
         parser.add_argument(f"--{name}", metavar="COLUMN,...", help=f"the columns {meaning}")
     parser.add_argument(
         "--table",
-        required=True,
         metavar="FILE|NAME",
         help=f"csv, tsv (or .gz, .zip), parquet, xlsx (first sheet), or a known table: {known}",
     )
     parser.add_argument("--dir", default="", help="folder in which a known table's file is looked for first")
     parser.add_argument("--out", required=True, type=home_path, metavar="DIR", help="folder; must not exist")
+    add_fact_options(parser)
     settings = parser.add_argument_group("how values are compared")
     for field in dataclasses.fields(ComparisonSettings):
         settings.add_argument(
             f"--{field.name.replace('_', '-')}",
-            type=as_shares if field.name == "split" else type(field.default),
+            type=as_split if field.name == "split" else type(field.default),
             choices=CHOICES.get(field.name),
             metavar=None if field.name in CHOICES else "A,B,C" if field.name == "split" else "N",
-            help=f"{KEYS[f'data.{field.name}'].meaning} {_default(field.name)}".replace("%", "%%"),
+            help=_meaning(field.name).replace("%", "%%"),
         )
+
+
+def as_split(text: str) -> tuple[float, ...] | str:
+    """Shares, or order:COLUMN and the like, as the type of an argparse option."""
+    if text.partition(":")[0] in (*BY_ORDER, BY_COLUMN):
+        return as_typed(text)
+    try:
+        return as_shares(text)
+    except argparse.ArgumentTypeError as error:
+        more = ", or order:COLUMN or column:COLUMN with --facts" if "3 numbers" in str(error) else ""
+        raise argparse.ArgumentTypeError(f"{error}{more}") from None
+
+
+def _meaning(setting: str) -> str:
+    return f"{KEYS[f'data.{setting}'].meaning} {_default(setting)}{MORE.get(setting, '')}"
 
 
 def _default(setting: str) -> str:
@@ -90,9 +112,17 @@ def build(options: argparse.Namespace) -> list[str]:
     """
     if os.path.lexists(options.out):
         raise UserError(f"--out: {options.out} exists already; give another folder, nothing is overwritten")
-    settings = chosen_settings(options)
-    table, relations = chosen_table(options)
-    loaded = build_graph(table, relations, settings)
+    if bool(options.table) == bool(options.facts):
+        raise UserError(
+            "--table and --facts: give only one of them"
+            if options.table
+            else "missing: --table=FILE, whose values are compared, or --facts=FILE, with a fact in each row"
+        )
+    if options.facts:
+        loaded = build_from_facts(options)
+    else:
+        settings = chosen_settings(options)
+        loaded = build_graph(*chosen_table(options), settings)
     write_folder(loaded.graph, options.out)
     return loaded.notices
 
@@ -103,6 +133,13 @@ def chosen_settings(options: argparse.Namespace) -> ComparisonSettings:
     Raises:
       UserError: an option has a value that is not allowed, or no effect.
     """
+    for option in OWN_OPTIONS:
+        if getattr(options, option):
+            raise UserError(f"--{option.replace('_', '-')} has no meaning without --facts=FILE")
+    if isinstance(options.split, str):
+        raise UserError(
+            f"--split={options.split} has no meaning with --table: give 3 shares such as 0.8,0.1,0.1"
+        )
     given = {field.name: getattr(options, field.name) for field in dataclasses.fields(ComparisonSettings)}
     given = {name: value for name, value in given.items() if value is not None}
     settings = dataclasses.replace(KNOWN_TABLE if options.table in TABLES else OWN_TABLE, **given)
@@ -155,22 +192,6 @@ def chosen_table(options: argparse.Namespace) -> tuple[EntityTable, tuple[str, .
     table = entity_table(spec, file)
     notices.insert(0, f"{title}: fields {', '.join(fields)}")
     return dataclasses.replace(table, notices=(*notices, *table.notices)), spec.relations
-
-
-def split_names(option: str, text: str, known: Collection[str]) -> tuple[str, ...]:
-    """The column names in `text`, separated by commas; a column whose own name has a comma may stand alone.
-
-    Raises:
-      UserError: one of them is not `known`; the message has `option` and the closest known name.
-    """
-    text = as_typed(text)
-    if text in known:
-        return (text,)
-    names = tuple(name.strip() for name in text.split(","))
-    for name in names:
-        if not name or name not in known:
-            raise UserError(f"{option}: no column {name!r}; {suggestion(name, known)}")
-    return tuple(dict.fromkeys(names))
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -5,29 +5,40 @@ import dataclasses
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ml_collections import ConfigDict
 
 from numcoke_jax.cli.commands import OneLineParser, add_cache_option, as_folder
 from numcoke_jax.cli.parser import parse_arguments
 from numcoke_jax.config.checks import check_config, closest_key
-from numcoke_jax.config.files import canonical_config, load_config, shipped_configs, split_preset
+from numcoke_jax.config.files import (
+    canonical_config,
+    graph_folder,
+    load_config,
+    shipped_configs,
+    split_preset,
+)
 from numcoke_jax.config.overrides import override
 from numcoke_jax.config.presets import PRESETS
-from numcoke_jax.config.schema import KEYS
+from numcoke_jax.config.schema import KEYS, choices
 from numcoke_jax.runs.file_names import CONFIG_FILE
 from numcoke_jax.runs.stored import run_config
-from numcoke_jax.system.errors import CLOSE_ENOUGH, LONGEST_REASON, UserError, printable
+from numcoke_jax.system.errors import CLOSE_ENOUGH, LONGEST_REASON, UserError, printable, shown_path
 from numcoke_jax.system.files import home_path
 from numcoke_jax.system.processes import join, process_settings
 
+if TYPE_CHECKING:
+    from numcoke_jax.data.load import LoadedGraph
+
 DEFAULT_CONFIG = "cars"
+BAD_VALUES = choices("data.bad_values")
 INTERRUPTED = "interrupted; the same command resumes from the last checkpoint"
 EPILOG = """\
 examples:
   numcoke train spotify --seed=1 --train.epochs=50
-  numcoke train credit --data.path=FOLDER   (with train.txt, ...)
+  numcoke train FOLDER                      (with train.txt, ...; no config)
+  numcoke train credit --data.path=FOLDER   (with the settings of a config)
   numcoke train credit:paper                (the paper's model, no extension)
   numcoke eval --workdir=runs/credit-seed0 --eval.calibration=relation
 """
@@ -39,7 +50,8 @@ class Command:
 
     With `overwrite` the run already in the folder is archived first.  `notices` report what has no effect;
     `processes` are the settings by which several processes find each other;
-    `cache` keeps what is compiled.
+    `cache` keeps what is compiled.  `loaded` is the graph that the config was chosen for, if none was named,
+    and `chosen` the line that says what was chosen.
     """
 
     config: ConfigDict
@@ -49,6 +61,8 @@ class Command:
     notices: tuple[str, ...] = ()
     processes: dict[str, str] = dataclasses.field(default_factory=dict)
     cache: bool = True
+    loaded: "LoadedGraph | None" = dataclasses.field(default=None, compare=False)
+    chosen: str = ""
 
 
 def parse_command_line(arguments: Sequence[str]) -> Command:
@@ -56,7 +70,7 @@ def parse_command_line(arguments: Sequence[str]) -> Command:
 
     Raises:
       UserError: one line that names the flag or key, the value found, and the closest valid key or the
-        allowed set.  Nothing but the config file has been read by then.
+        allowed set.  Nothing but the config file has been read by then, or the folder in its place.
     """
     command = parse_arguments(arguments or ["train"])
     if not isinstance(command, Command):
@@ -67,7 +81,7 @@ def parse_command_line(arguments: Sequence[str]) -> Command:
 def add_options(parser: OneLineParser, command: str) -> None:
     """The options of `train` or `eval`: flags, and one for each key of the config."""
     parser.set_defaults(checked=command_of, run=run, keys=[])
-    parser.usage = "%(prog)s [CONFIG[:PRESET]] [--workdir=FOLDER] [--KEY=VALUE ...]"
+    parser.usage = "%(prog)s [CONFIG[:PRESET]|FOLDER[:PRESET]] [--workdir=FOLDER] [--KEY=VALUE ...]"
     parser.epilog = EPILOG
     names = ", ".join(shipped_configs())
     default = "the run's own, if --workdir is given; else " if command == "eval" else ""
@@ -75,8 +89,9 @@ def add_options(parser: OneLineParser, command: str) -> None:
         "file",
         nargs="?",
         metavar="CONFIG[:PRESET]",
-        help=f"a Python file with get_config(), or the name of one that comes with the package: {names} "
-        f"(default: {default}{DEFAULT_CONFIG}); the preset is one of {', '.join(PRESETS)}",
+        help="a folder with train.txt, whose facts decide the settings; or a Python file with get_config(), "
+        f"or the name of one that comes with the package: {names} (default: {default}{DEFAULT_CONFIG}); "
+        f"the preset is one of {', '.join(PRESETS)}",
     )
     parser.add_argument("--config", metavar="CONFIG", help="the same, as a flag")
     where = (
@@ -126,9 +141,12 @@ def command_of(options: argparse.Namespace) -> Command:
         raise UserError("--overwrite has no meaning with eval, which only reads the workdir")
     named = _named_config(options)
     notices: list[str] = []
+    chosen, loaded = "", None
     workdir, evaluates = options.workdir, options.command == "eval"
     if evaluates and not named and workdir and (workdir / CONFIG_FILE).exists():
         config = run_config(workdir, notices.append)
+    elif graph_folder(named)[0]:
+        config, chosen, loaded = _chosen_for(named, options.keys)
     else:
         config = load_config(named or DEFAULT_CONFIG)
     table = config.data.table
@@ -143,8 +161,25 @@ def command_of(options: argparse.Namespace) -> Command:
         overwrite=options.overwrite,
         notices=tuple(notices),
         cache=not options.no_cache,
+        loaded=loaded,
+        chosen=chosen,
         processes=process_settings(vars(options)),
     )
+
+
+def _chosen_for(named: str, keys: Sequence[tuple[str, str]]) -> "tuple[ConfigDict, str, LoadedGraph]":
+    """The config of a graph's folder with or without a preset, what to say about it, and the graph."""
+    from numcoke_jax.data.load import load_folder  # with pandas, which no wrong flag should wait for
+    from numcoke_jax.runs.chosen import chosen_config
+
+    folder, preset = graph_folder(named)
+    if "data.path" in dict(keys):
+        raise UserError(f"{shown_path(folder)} and --data.path: give only one graph")
+    bad_values = dict(keys).get("data.bad_values", "error")
+    loaded = load_folder(folder, bad_values=bad_values if bad_values in BAD_VALUES else "error")
+    config, chosen = chosen_config(loaded.graph, preset)
+    config.data.path = folder
+    return config, chosen, loaded
 
 
 def _named_config(options: argparse.Namespace) -> str:
@@ -165,8 +200,13 @@ def _named_config(options: argparse.Namespace) -> str:
 def default_workdir(config_path: str, config: ConfigDict, table: str) -> Path:
     """runs/CONFIG[-PRESET][-DATA]-seedN, such as runs/credit-paper-credit_mini-seed0.
 
-    DATA is the folder of `data.path`, or a `data.table` other than that of the config file, `table`.
+    DATA is the folder of `data.path`, or a `data.table` other than that of the config file, `table`.  A
+    folder in place of a config gives its own name.
     """
+    folder, preset = graph_folder(config_path)
+    if folder:
+        names = [home_path(folder).resolve().name, *filter(None, [preset])]
+        return Path("runs") / "-".join([*names, f"seed{config.seed}"])
     file, preset = split_preset(config_path)
     names = [Path(file).stem, *filter(None, [preset])]
     if config.data.path:
@@ -199,9 +239,12 @@ def run(command: Command) -> int:
     console = Screen() if leads() else Screen(io.StringIO())  # one of several processes prints
     for notice in command.notices:
         console.warn(notice)
+    if command.chosen:
+        console.note(command.chosen)
+    given: dict[str, Any] = {"loaded": command.loaded} if command.loaded else {}
     try:
         if command.mode == "train":
-            train_and_evaluate(command.config, command.workdir, console, overwrite=command.overwrite)
+            train_and_evaluate(command.config, command.workdir, console, overwrite=command.overwrite, **given)
         else:
             evaluate_only(command.config, command.workdir, console)
     except KeyboardInterrupt:

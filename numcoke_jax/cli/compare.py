@@ -27,9 +27,7 @@ NOT_THERE = "-"
 def add_options(parser: OneLineParser, command: str) -> None:
     """The options of the command."""
     parser.set_defaults(run=_run)
-    parser.description = (
-        "Order and rank metrics of finished runs side by side, with the config keys that differ."
-    )
+    parser.description = "Order and rank metrics of finished runs side by side; the keys that differ."
     parser.add_argument("runs", nargs="+", metavar="RUN", type=home_path, help="workdir of a finished run")
     parser.add_argument("--json", action="store_true", help="print the same as JSON")
 

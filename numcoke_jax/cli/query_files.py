@@ -9,7 +9,7 @@ import csv
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -58,22 +58,34 @@ def name_lines(path: Path, flag: str) -> Iterator[tuple[int, str]]:
       flag: what names the file, for messages.
 
     Raises:
-      UserError: the file cannot be read.
+      UserError: the file cannot be read, or a line is not UTF-8.
     """
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
+        # A byte that is not UTF-8 becomes a lone surrogate, which UTF-8 cannot hold: so its line is known.
+        with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
             for number, line in enumerate(file, start=1):
+                _refuse_bad_bytes(line, f"{shown_path(path)}:{number}")
                 if line.strip():
                     yield number, line.rstrip("\r\n")
     except OSError as error:
         raise UserError(f"{flag}: cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError as error:
-        raise UserError(f"{flag}: is not UTF-8 ({error.reason}); save it as such") from None
+
+
+def _refuse_bad_bytes(line: str, where: str) -> None:
+    """Raises UserError naming the first byte of a line that is not UTF-8."""
+    try:
+        line.encode()
+    except UnicodeEncodeError as error:
+        byte, place = ord(line[error.start]) & 0xFF, len(line[: error.start].encode()) + 1
+        raise UserError(
+            f"{where}: byte 0x{byte:02x} at byte {place} is not UTF-8; save the file as UTF-8, for example: "
+            "iconv -f LATIN1 -t UTF-8"
+        ) from None
 
 
 @contextlib.contextmanager
-def answer_writer(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
-    """Writes frames with `COLUMNS` after one another; the file appears whole, under its name, at the end.
+def answer_writer(path: Path, columns: Sequence[str] = COLUMNS) -> Iterator[Callable[[pd.DataFrame], None]]:
+    """Writes frames with these columns after one another; the file appears whole, under its name, at the end.
 
     Yields:
       A function that takes the next rows.
@@ -83,7 +95,7 @@ def answer_writer(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
     """
     temporary = path.with_name(f".{path.name}.part")
     try:
-        with _WRITERS[path.suffix](temporary) as write:
+        with _WRITERS[path.suffix](temporary, columns) as write:
             yield write
         os.replace(temporary, path)
     except BrokenPipeError:  # from the screen that shows the progress
@@ -96,48 +108,51 @@ def answer_writer(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
 
 
 @contextlib.contextmanager
-def _csv_writer(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
+def _csv_writer(path: Path, columns: Sequence[str]) -> Iterator[Callable[[pd.DataFrame], None]]:
     with open(path, "w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(COLUMNS)
+        rows.writerow(columns)
         yield lambda frame: rows.writerows(frame.itertuples(index=False, name=None))
 
 
 @contextlib.contextmanager
-def _jsonl_writer(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
+def _jsonl_writer(path: Path, columns: Sequence[str]) -> Iterator[Callable[[pd.DataFrame], None]]:
     with open(path, "w", encoding="utf-8") as file:
-        yield lambda frame: file.writelines(f"{text}\n" for text in _json_rows(frame))
+        yield lambda frame: file.writelines(f"{text}\n" for text in _json_rows(frame, columns))
 
 
 @contextlib.contextmanager
-def _json_writer(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
+def _json_writer(path: Path, columns: Sequence[str]) -> Iterator[Callable[[pd.DataFrame], None]]:
     with open(path, "w", encoding="utf-8") as file:
         separators = itertools.chain(["\n"], itertools.repeat(",\n"))
         file.write("[")
         yield lambda frame: file.writelines(
-            f"{separator}{text}" for text, separator in zip(_json_rows(frame), separators, strict=False)
+            f"{separator}{text}"
+            for text, separator in zip(_json_rows(frame, columns), separators, strict=False)
         )
         file.write("\n]\n")
 
 
 @contextlib.contextmanager
-def _parquet_writer(path: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
+def _parquet_writer(path: Path, columns: Sequence[str]) -> Iterator[Callable[[pd.DataFrame], None]]:
     schema = pa.schema(
         [
             (name, pa.float64() if name in ("rank", "score", "probability") else pa.string())
-            for name in COLUMNS
+            for name in columns
         ]
     )
     with pq.ParquetWriter(path, schema) as rows:
         yield lambda frame: rows.write_table(pa.Table.from_pandas(frame, schema, preserve_index=False))
 
 
-def _json_rows(frame: pd.DataFrame) -> Iterator[str]:
+def _json_rows(frame: pd.DataFrame, columns: Sequence[str]) -> Iterator[str]:
     for row in frame.itertuples(index=False, name=None):
-        yield json.dumps(dict(zip(COLUMNS, row, strict=True)), ensure_ascii=False)
+        yield json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False)
 
 
-_WRITERS: dict[str, Callable[[Path], AbstractContextManager[Callable[[pd.DataFrame], None]]]] = {
+_WRITERS: dict[
+    str, Callable[[Path, Sequence[str]], AbstractContextManager[Callable[[pd.DataFrame], None]]]
+] = {
     ".csv": _csv_writer,
     ".json": _json_writer,
     ".jsonl": _jsonl_writer,

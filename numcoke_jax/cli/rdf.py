@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 
 from numcoke_jax.cli.commands import OneLineParser, as_shares
 from numcoke_jax.data.files.encode import encode_graph
-from numcoke_jax.data.files.findings import GraphReport
+from numcoke_jax.data.files.findings import GraphReport, empty_splits
 from numcoke_jax.data.files.folder import write_folder
+from numcoke_jax.data.files.numbers import ZONED_YEARS
 from numcoke_jax.data.files.rdf import FORMATS, RdfContent, read_rdf
 from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, fact_keys
 from numcoke_jax.data.tables.comparisons import split_counts, split_triples, stream
@@ -173,6 +174,9 @@ def build_rdf_graph(
     )
     graph, report = encode_graph(named, None, literals)
     report.literals_rounded = content.rounded
+    if content.zoned:
+        report.literals_converted[ZONED_YEARS] = content.zoned
+    report.source_notes += empty_splits(graph)
     return graph, report
 
 

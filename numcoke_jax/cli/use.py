@@ -8,19 +8,21 @@ import pandas as pd
 
 from numcoke_jax.cli import impute_view
 from numcoke_jax.cli.explain_view import figure, show
+from numcoke_jax.cli.pairs import read_pairs, show_pairs
 from numcoke_jax.cli.query_files import answer_writer, name_lines, read_queries
 from numcoke_jax.data.tables.cells import column_numbers, read_table
 from numcoke_jax.data.variants import Change
 from numcoke_jax.inference.explain import explain
 from numcoke_jax.inference.impute import impute
 from numcoke_jax.inference.names import NameIndex, Names
-from numcoke_jax.inference.new_entities import read_new_entities, tell
-from numcoke_jax.inference.predict import AnswerSettings, Predictor, answer_frame, ask
+from numcoke_jax.inference.new_entities import read_facts, read_new_entities, tell
+from numcoke_jax.inference.predict import COLUMNS, AnswerSettings, Predictor, answer_frame, ask
+from numcoke_jax.inference.questions import SCORE_COLUMNS, ask_heads, score_triples
 from numcoke_jax.inference.trained import Trained, load_trained
 from numcoke_jax.runs.memory import USE_REMEDY, out_of_memory_told
 from numcoke_jax.runs.unseen import NewEntities
 from numcoke_jax.system.console import Console
-from numcoke_jax.system.errors import UserError, printable, shown_path
+from numcoke_jax.system.errors import UserError, plural_of, printable, shown_path
 from numcoke_jax.system.files import home_path, write_json_atomically
 
 
@@ -37,7 +39,7 @@ def run_use_command(options: argparse.Namespace, console: Console) -> None:
 
 
 def predict(options: argparse.Namespace, console: Console) -> None:
-    """Answer one query on the screen (and in a file), or a file of queries in a file."""
+    """Answer one question on the screen (and in a file), a file of queries in a file, or a file of pairs."""
     trained = load_trained(options.workdir, console.warn)
     new = _new_entities(options, trained, console)
     predictor = trained.predictor(new)
@@ -46,14 +48,42 @@ def predict(options: argparse.Namespace, console: Console) -> None:
     if options.queries is not None:
         _answer_file(options, predictor, names, settings, console)
         return
+    if options.pairs is not None or (options.head is not None and options.tail is not None):
+        _score_pairs(options, predictor, names, console)
+        return
     relation = names.relations.id(options.relation, "--relation")
+    remark = "known facts excluded" if settings.known == "exclude" else "known facts marked"
+    if options.tail is not None:
+        frame = ask_heads(predictor, names.entities.id(options.tail, "--tail"), relation, settings)
+        _show_answers(frame, ("?", options.relation, options.tail), remark, console)
+        _write(options, frame, COLUMNS, console)
+        return
     heads = [options.head] if options.head is not None else list(new.names if new else ())
     frame = ask(predictor, [names.entities.id(head, "--head") for head in heads], relation, settings)
-    remark = "known facts excluded" if settings.known == "exclude" else "known facts marked"
     for name in heads:
-        _show_answers(frame[frame["head"] == name], name, options.relation, remark, console)
+        _show_answers(frame[frame["head"] == name], (name, options.relation, "?"), remark, console)
+    _write(options, frame, COLUMNS, console)
+
+
+def _score_pairs(options: argparse.Namespace, predictor: Predictor, names: Names, console: Console) -> None:
+    """The scores of the pairs in a file, or of the one that is given, on the screen or in a file."""
+    if options.pairs is not None:
+        triples = read_pairs(options.pairs, names, options.relation)
+    else:
+        head, tail = (names.entities.id(getattr(options, end), f"--{end}") for end in ("head", "tail"))
+        triples = np.array([(head, names.relations.id(options.relation, "--relation"), tail)])
+    frame = score_triples(predictor, triples)
+    if options.out is None:
+        show_pairs(frame, console)
+    _write(options, frame, SCORE_COLUMNS, console)
+
+
+def _write(
+    options: argparse.Namespace, frame: pd.DataFrame, columns: Sequence[str], console: Console
+) -> None:
+    """The file of --out, if there is one."""
     if options.out is not None:
-        with answer_writer(options.out) as write:
+        with answer_writer(options.out, columns) as write:
             write(frame)
         console.note(f"written to {shown_path(options.out)}")
 
@@ -63,18 +93,21 @@ def _new_entities(options: argparse.Namespace, trained: Trained, console: Consol
     if options.entities is None:
         return None
     table = read_table(options.entities)
-    new, notices = read_new_entities(table, trained.run.graph, options.name)
-    tell(notices, trained.params, console)
+    facts = read_facts(options.facts) if options.facts is not None else ()
+    new, notices = read_new_entities(table, trained.run.graph, options.name, facts)
+    tell(notices, new, trained.params, console)
     return new
 
 
-def _show_answers(frame: pd.DataFrame, head: str, relation: str, remark: str, console: Console) -> None:
+def _show_answers(frame: pd.DataFrame, query: tuple[str, str, str], remark: str, console: Console) -> None:
+    """The answers to a query whose head or tail is "?"."""
+    end = "head" if query[0] == "?" else "tail"
+    shown = frame[["rank", end, "score", "probability", "known"]]
     rows = [
-        (f"{rank:g}", tail, f"{score:.3f}", f"{probability:.1%}", known)
-        for rank, tail, score, probability, known in frame.iloc[:, 2:].itertuples(index=False, name=None)
+        (f"{rank:g}", name, f"{score:.3f}", f"{probability:.1%}", known)
+        for rank, name, score, probability, known in shown.itertuples(index=False, name=None)
     ]
-    columns = (">rank", "tail", ">score", ">probability", "known")
-    console.table(f"{head}  {relation}  ?", remark, columns, rows)
+    console.table("  ".join(query), remark, (">rank", end, ">score", ">probability", "known"), rows)
 
 
 def _answer_file(
@@ -96,7 +129,7 @@ def _answer_file(
         for block in blocks:
             write(answer_frame(predictor.answer(block, settings), block, predictor.graph.vocabulary))
             bar.advance(len(block), {})
-    console.note(f"answers to {total:,} queries are in {shown_path(out)}")
+    console.note(f"answers to {plural_of(total, 'query', 'queries')} are in {shown_path(out)}")
 
 
 def _settings(options: argparse.Namespace, entities: NameIndex) -> AnswerSettings:

@@ -72,9 +72,12 @@ def _check_names(options: argparse.Namespace) -> None:
 def _predict_flags(parser: OneLineParser) -> None:
     parser.add_argument("--head", **NAME, help="the query's head")
     parser.add_argument("--relation", **NAME, help="the query's relation")
+    parser.add_argument("--tail", **NAME, help="rank the heads of this tail; with --head: score the pair")
+    pairs = "score pairs: head <tab> tail, or head <tab> relation <tab> tail, on each line"
+    parser.add_argument("--pairs", **FILE, help=pairs)
     parser.add_argument("--queries", **FILE, help="many queries: head <tab> relation on each line")
     parser.add_argument("--top", type=_positive, default=10, metavar="N", help="answers per query (10)")
-    names = "only these tails; @FILE reads names, one per line"
+    names = "only these tails (with --tail: heads); @FILE reads names, one per line"
     parser.add_argument("--candidates", nargs="+", action="extend", **NAME, help=names)
     known = "leave known facts out, or mark them"
     parser.add_argument("--known", choices=("exclude", "mark"), default="exclude", help=known)
@@ -82,6 +85,7 @@ def _predict_flags(parser: OneLineParser) -> None:
     parser.add_argument("--known_splits", default=",".join(SPLITS), metavar="SPLITS", help=splits)
     parser.add_argument("--entities", **FILE, help="a table of new entities: names, then fields")
     parser.add_argument("--name", default="", **NAME, help="the column with their names (the first)")
+    parser.add_argument("--facts", **FILE, help="facts about them: head <tab> relation <tab> tail")
     parser.add_argument("--exclude_self", action="store_true", help="the head is not a candidate")
 
 
@@ -109,20 +113,42 @@ def _checked(options: argparse.Namespace) -> argparse.Namespace:
     if options.overwrite and options.out is None:
         raise UserError("--overwrite has no meaning without --out=FILE: nothing is written")
     if options.command == "predict":
-        if (options.queries is None) == (options.head is None and options.relation is None):
-            raise UserError("give either --head and --relation, or --queries=FILE")
-        needs_head = options.head is None and options.entities is None
-        if options.queries is None and (needs_head or options.relation is None):
-            absent = "--head" if needs_head else "--relation"
-            raise UserError(f"{absent} is missing: a query is --head=NAME --relation=NAME")
+        _check_question(options)
         if options.queries is not None and options.out is None:
             raise UserError("--queries needs --out=FILE, ending in .csv, .json, .jsonl or .parquet")
         if options.name and options.entities is None:
             raise UserError("--name has no meaning without --entities=FILE, whose column it names")
+        if options.facts is not None and options.entities is None:
+            raise UserError("--facts has no meaning without --entities=FILE, whose entities they are about")
         options.known_splits = _splits(options.known_splits)
     if options.out is not None:
         _check_out(options.out, OUT_ENDINGS[options.command], options.overwrite)
     return options
+
+
+def _check_question(options: argparse.Namespace) -> None:
+    """Raises UserError unless the options ask exactly one thing."""
+    ends = [f"--{end}" for end in ("head", "tail") if getattr(options, end) is not None]
+    if options.pairs is not None:
+        for flag in (*ends, *(f"--{name}" for name in ("queries", "candidates") if getattr(options, name))):
+            raise UserError(
+                f"{flag} has no meaning with --pairs=FILE, which has heads and tails: leave it out"
+            )
+        return
+    asked = bool(ends) or options.relation is not None
+    if (options.queries is None) == (not asked):
+        raise UserError(
+            "give either --head and --relation, or --queries=FILE (or --tail and --relation, which ranks "
+            "heads, or --pairs=FILE)"
+        )
+    if options.queries is not None:
+        return
+    needs_end = not ends and options.entities is None
+    if needs_end or options.relation is None:
+        absent = "--head" if needs_end else "--relation"
+        raise UserError(f"{absent} is missing: a query is --head=NAME --relation=NAME")
+    if len(ends) == 2 and options.candidates:
+        raise UserError("--candidates has no meaning with both --head and --tail, which are scored")
 
 
 def _check_out(path: Path, endings: Iterable[str], overwrite: bool) -> None:

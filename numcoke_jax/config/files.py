@@ -20,6 +20,8 @@ from numcoke_jax.config.schema import KEYS, default_config, nested
 from numcoke_jax.system.errors import LONGEST_REASON, UserError, printable, shown_path
 from numcoke_jax.system.files import home_path, read_json
 
+TRAIN_FILES = ("train.txt", "train.txt.gz", "train.txt.zip")  # one of them makes a folder a graph's
+
 
 def load_config(path: str) -> ConfigDict:
     """The config that `get_config()` of the file returns, its keys checked one by one.
@@ -82,6 +84,15 @@ def split_preset(path: str) -> tuple[str, str]:
     return (file, preset) if colon and (file.endswith(".py") or file in shipped_configs()) else (path, "")
 
 
+def graph_folder(path: str) -> tuple[str, str]:
+    """path/to/folder:paper -> ("path/to/folder", "paper") if that has a train.txt, else ("", "")."""
+    file, colon, preset = path.rpartition(":")
+    for folder, named in ((path, ""), (file if colon else "", preset)):
+        if folder and any(os.path.isfile(home_path(folder) / name) for name in TRAIN_FILES):
+            return folder, named
+    return "", ""
+
+
 def shipped_configs() -> dict[str, Path]:
     """The config files that come with the package, by name: in its folder `configs`, or the checkout's."""
     package = Path(__file__).parents[1]
@@ -118,7 +129,10 @@ def _run_file(path: Path) -> types.ModuleType:
     try:
         source = path.read_bytes()
     except IsADirectoryError as error:
-        raise UserError(f"{shown} is a folder: give a config file, such as configs/cars.py") from error
+        raise UserError(
+            f"{shown} is a folder without train.txt: give a config file, such as configs/cars.py, or a "
+            "folder with train.txt, valid.txt and test.txt"
+        ) from error
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:  # ValueError: a null character
         raise UserError(f"there is no config file {shown}{_closest_file(path)}") from error
     except OSError as error:

@@ -78,6 +78,14 @@ class NumericGraph:
         return TailIndex.from_triples(*triples, **sizes)
 
 
+def entities_without_facts(graph: NumericGraph) -> np.ndarray:
+    """The ascending int64 ids of the entities that no fact of any split mentions."""
+    mentioned = np.zeros(graph.num_entities, bool)
+    for split in SPLITS:
+        mentioned[graph.split(split)[:, [HEAD, TAIL]].ravel()] = True
+    return np.flatnonzero(~mentioned)
+
+
 def fact_keys(arrays: list[np.ndarray], num_entities: int, num_relations: int) -> list[np.ndarray]:
     """int64 keys of int32 [n, 3] triples that order like (relation, head, tail), comparable across arrays.
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from ml_collections import ConfigDict
 
 from numcoke_jax.data.files.encode import GraphReport, encode_graph
+from numcoke_jax.data.files.findings import empty_splits
 from numcoke_jax.data.files.folder import read_folder
 from numcoke_jax.data.files.rdf import is_rdf_name
 from numcoke_jax.data.graph import NumericGraph
@@ -20,7 +21,10 @@ from numcoke_jax.data.public.fb15k import load_fb15k_237
 from numcoke_jax.data.public.rakge import AUTHORS_GRAPHS, load_authors_graph
 from numcoke_jax.data.public.sources import known_table
 from numcoke_jax.data.synthetic import SyntheticSettings, synthetic_graph
+from numcoke_jax.data.tables.attributes import read_attributes
+from numcoke_jax.data.tables.cells import TableFile
 from numcoke_jax.data.tables.comparisons import Comparisons, ComparisonSettings, compare
+from numcoke_jax.data.tables.facts import FactChoice, read_facts
 from numcoke_jax.data.tables.known import EntityTable, table_spec
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.system.files import home_path
@@ -30,11 +34,18 @@ SYNTHETIC_PREFIX = "synthetic_"  # of the keys that only a synthetic graph has
 
 @dataclasses.dataclass(frozen=True)
 class LoadedGraph:
-    """A graph, what its user should know about it (one line each), and what to call it."""
+    """A graph, what its user should know about it (one line each), and what to call it.
+
+    The warnings are what a user must not overlook: signs that the files mean something else.  `truth` is
+    the graph with the values and fields that a control or `data.hide` keeps from the model, None without
+    these: only measures look at it.
+    """
 
     graph: NumericGraph
     notices: list[str]
     name: str
+    warnings: tuple[str, ...] = ()
+    truth: NumericGraph | None = None
 
 
 def load_graph(data_config: ConfigDict) -> LoadedGraph:
@@ -74,10 +85,11 @@ def load_folder(path: str, *, bad_values: str = "error") -> LoadedGraph:
     if is_rdf_name(path):
         raise UserError(
             f"data.path: {path} is RDF, which has no splits; write a folder once, with "
-            f"python -m numcoke_jax.data.rdf {path} --out=DIR, and give that"
+            f"numcoke data rdf {path} --out=DIR, and give that"
         )
     graph, report = read_folder(path, bad_values=bad_values)
-    return LoadedGraph(graph, report.notices(), Path(path).resolve().name)
+    name = Path(path).resolve().name
+    return LoadedGraph(graph, report.milder_notices(), name, tuple(report.suspicions))
 
 
 def synthetic_settings(data_config: ConfigDict) -> SyntheticSettings:
@@ -125,7 +137,43 @@ def build_graph(table: EntityTable, relations: Sequence[str], settings: Comparis
     lost = sorted(set(table.fields) - set(graph.vocabulary.fields))
     if lost:
         notices.append(f"fields without a value that is observed and not masked: {', '.join(lost)}")
-    return LoadedGraph(graph, [*notices, *report.notices()], table.name)
+    notices += [*empty_splits(graph), *report.notices()]
+    return LoadedGraph(graph, notices, table.name)
+
+
+def build_facts(table: TableFile, attributes: TableFile | None, choice: FactChoice) -> LoadedGraph:
+    """The graph of a table with a fact in each row; every entity of the attributes is in it.
+
+    Args:
+      table: the facts.
+      attributes: one row per entity, with columns of numbers; None: the graph has no literals.
+      choice: which columns say what, and how the facts are split.
+
+    Raises:
+      UserError: see `read_facts` and `read_attributes`; or columns of attributes are chosen without any.
+    """
+    facts = read_facts(table, choice)
+    if attributes is None:
+        if choice.name or choice.fields:
+            raise UserError("name, fields: are columns of the attributes, of which none are given")
+        graph, report = encode_graph(facts.tables(), None, None)
+        return LoadedGraph(graph, [*facts.notices, *report.notices()], table.where)
+    entities = read_attributes(attributes, choice.name, choice.fields, facts)
+    literals = encoded_literals(entities, entities.observed)
+    graph, report = encode_graph(facts.tables(), None, literals, entities.entities)
+    return LoadedGraph(graph, [*facts.notices, *entities.notices, *report.notices()], table.where)
+
+
+def encoded_literals(table: EntityTable, shown: np.ndarray) -> pa.Table:
+    """Columns entity, field and value of the cells of a table that are shown, bool [N, M]."""
+    rows, columns = np.nonzero(shown)
+    return pa.table(
+        {
+            "entity": pa.array(table.entities, pa.string()).take(pa.array(rows)),
+            "field": pa.array(table.fields, pa.string()).take(pa.array(columns)),
+            "value": pa.array(table.values[rows, columns], pa.float64()),
+        }
+    )
 
 
 def encode_comparisons(table: EntityTable, comparisons: Comparisons) -> tuple[NumericGraph, GraphReport]:
@@ -143,13 +191,7 @@ def encode_comparisons(table: EntityTable, comparisons: Comparisons) -> tuple[Nu
             }
         )
 
-    rows, columns = np.nonzero(comparisons.shown)
-    literals = pa.table(
-        {
-            "entity": entities.take(pa.array(rows)),
-            "field": pa.array(table.fields, pa.string()).take(pa.array(columns)),
-            "value": pa.array(table.values[rows, columns], pa.float64()),
-        }
-    )
+    literals = encoded_literals(table, comparisons.shown)
     splits = {name: named(triples) for name, triples in comparisons.splits.items()}
-    return encode_graph(splits, named(comparisons.negatives), literals)
+    kept = entities.filter(pa.array(comparisons.kept)).to_pylist()
+    return encode_graph(splits, named(comparisons.negatives), literals, kept)

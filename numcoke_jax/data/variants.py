@@ -85,6 +85,33 @@ def hold_out(graph: NumericGraph, share: float, seed: int) -> tuple[NumericGraph
     return reduced, HeldOut(named(out), graph.values[out], graph.observed[out], lost)
 
 
+def unseen_relations(graph: NumericGraph) -> dict[str, dict[str, int]]:
+    """Relations without a training fact -> the number of their facts in valid and in test."""
+    seen = np.unique(graph.train[:, RELATION])
+    missing = np.setdiff1d(np.arange(graph.num_relations), seen).tolist()
+    return {
+        graph.vocabulary.relations[relation]: {
+            split: int(np.count_nonzero(graph.split(split)[:, RELATION] == relation))
+            for split in ("valid", "test")
+        }
+        for relation in missing
+    }
+
+
+def without_unseen_relations(graph: NumericGraph) -> NumericGraph:
+    """The graph that metrics are taken on: no valid or test fact of a relation without a training fact.
+
+    Nothing can be learned of such a relation, and its ranks would say nothing about a model but move every
+    mean.  Ids stay the same.  Facts of other relations are ranked as before: a filter knows facts of the
+    query's own relation only.
+    """
+    if not unseen_relations(graph):
+        return graph
+    seen = np.unique(graph.train[:, RELATION])
+    valid, test = (facts[np.isin(facts[:, RELATION], seen)] for facts in (graph.valid, graph.test))
+    return dataclasses.replace(graph, valid=valid, test=test)
+
+
 def hide_fields(graph: NumericGraph, hidden: Sequence[str]) -> NumericGraph:
     """The graph without the literals of some fields; its facts stay.
 
@@ -166,3 +193,28 @@ def changed_graph(graph: NumericGraph, head: int, tail: int, changes: Sequence[C
         observed[cell] = change.value is not None
         values[cell] = 0.0 if change.value is None else change.value
     return dataclasses.replace(graph, values=values, observed=observed)
+
+
+def facts_as_valued(
+    graph: NumericGraph, entities: Sequence[int], signs: Mapping[int, int], field: int
+) -> NumericGraph:
+    """The graph whose training facts about some entities say what the entities' values of a field say.
+
+    Args:
+      graph: with the values.
+      entities: ids.
+      signs: relations that compare the field -> 1 where the higher value is the head's, else -1.
+      field: its id.
+
+    Returns:
+      The graph; facts about these entities with a value that is missing or equal are as before.
+    """
+    facts = graph.train.copy()
+    heads, tails = facts[:, HEAD], facts[:, TAIL]
+    asked = np.isin(facts[:, RELATION], list(signs)) & (np.isin(heads, entities) | np.isin(tails, entities))
+    asked &= graph.observed[heads, field] & graph.observed[tails, field]
+    sign = np.array([signs.get(int(relation), 0) for relation in facts[:, RELATION]], int)
+    wrong = asked & (sign * (graph.values[heads, field] - graph.values[tails, field]) < 0)
+    facts[wrong] = facts[wrong][:, [TAIL, RELATION, HEAD]]
+    facts = np.unique(facts[:, [RELATION, HEAD, TAIL]], axis=0)[:, [1, 0, 2]]  # in the graph's order
+    return dataclasses.replace(graph, train=facts)

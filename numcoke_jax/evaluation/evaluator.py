@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from numcoke_jax.data.graph import RELATION, NumericGraph
 from numcoke_jax.data.literals import Literals
+from numcoke_jax.evaluation.finite import NonFiniteScoresError
 from numcoke_jax.evaluation.metrics import RankSums
 from numcoke_jax.evaluation.ranking import (
     FilteredRanks,
@@ -99,9 +100,9 @@ class Evaluator:
             block = heads[begin : begin + self.chunk]
             padded = jnp.asarray(np.resize(block, self.chunk).astype(np.int32))  # one shape: compiled once
             scores = fetch(self.score(params, encoded, padded))[: len(block), : self._graph.num_entities]
-            if not np.isfinite(scores).all():
-                name = self._graph.vocabulary.relations[relation]
-                raise FloatingPointError(f"a score under relation {name!r} is not finite")
+            finite = np.isfinite(scores).all(axis=1)
+            if not finite.all():
+                raise NonFiniteScoresError(relation, block[~finite].tolist(), self._graph.vocabulary)
             yield begin, scores
 
     def memory(self, params: Any) -> int:
@@ -135,14 +136,17 @@ class Evaluator:
             before_chunk()
             return self.score(params, encoded, heads)
 
-        return filtered_ranks(
-            functools.partial(self.encode, params),
-            score,
-            self._graph.split(split),
-            known,
-            self._graph.num_entities,
-            self.chunk,
-        )
+        try:
+            return filtered_ranks(
+                functools.partial(self.encode, params),
+                score,
+                self._graph.split(split),
+                known,
+                self._graph.num_entities,
+                self.chunk,
+            )
+        except NonFiniteScoresError as error:
+            raise error.named(self._graph.vocabulary) from None
 
 
 def relation_metrics(graph: NumericGraph, split: str, ranks: FilteredRanks) -> dict[str, dict]:

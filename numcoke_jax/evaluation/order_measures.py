@@ -28,6 +28,7 @@ import numpy as np
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
 from numcoke_jax.evaluation.calibration import softplus
 from numcoke_jax.evaluation.orders import GAP_QUARTERS, PairOrders, direction, field_of_relation
+from numcoke_jax.system.errors import plural
 
 ORDER_MEASURES = ("count", "order_accuracy", "auc", "log_loss", "tau")
 
@@ -63,8 +64,11 @@ class OrderSums:
         Raises:
           FloatingPointError: a margin is not finite.
         """
-        if not np.isfinite(margins).all():
-            raise FloatingPointError("a difference of scores is not finite")
+        wrong = int(np.count_nonzero(~np.isfinite(margins)))
+        if wrong:
+            raise FloatingPointError(
+                f"{plural(wrong, 'difference')} of scores not finite, of {len(margins):,}"
+            )
         return cls(
             count=len(margins),
             right=int(np.count_nonzero(margins > 0)) + int(np.count_nonzero(margins == 0)) / 2,

@@ -16,9 +16,10 @@ import numpy as np
 from jaxtyping import Array
 
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph, Vocabulary
-from numcoke_jax.data.literals import LiteralScale
+from numcoke_jax.data.literals import fit_normalizer
 from numcoke_jax.data.tables.known import RELATION_SUFFIX
 from numcoke_jax.evaluation.evaluator import Evaluator
+from numcoke_jax.evaluation.finite import NonFiniteScoresError
 from numcoke_jax.evaluation.pair_scores import scored_pairs
 
 GAP_QUARTERS = 4
@@ -61,25 +62,27 @@ def direction(graph: NumericGraph, relation: int, field: int) -> int:
     return int(np.sign(np.nansum(np.sign(values[facts[:, HEAD]] - values[facts[:, TAIL]]))))
 
 
-def order_accuracy(
-    graph: NumericGraph, split: str, scale: LiteralScale, evaluate: Evaluator, params: Any
-) -> list[dict[str, Any]]:
+def order_accuracy(graph: NumericGraph, split: str, evaluate: Evaluator, params: Any) -> list[dict[str, Any]]:
     """The rows of `summary` for the facts of a split, scored by a model with these parameters."""
-    return summary(orders_of_split(graph, split, scale, evaluate, params))
+    return summary(orders_of_split(graph, split, evaluate, params))
 
 
-def orders_of_split(
-    graph: NumericGraph, split: str, scale: LiteralScale, evaluate: Evaluator, params: Any
-) -> PairOrders:
-    """`pair_orders` of the facts of a split, scored by a model with these parameters."""
-    return pair_orders(
-        graph,
-        graph.split(split),
-        scale.positions.apply(graph.values, graph.observed),
-        functools.partial(evaluate.encode, params),
-        functools.partial(evaluate.score, params),
-        evaluate.chunk,
-    )
+def orders_of_split(graph: NumericGraph, split: str, evaluate: Evaluator, params: Any) -> PairOrders:
+    """`pair_orders` of the facts of a split, scored by a model with these parameters.
+
+    The graph's values may be other ones than those that the model was shown.
+    """
+    try:
+        return pair_orders(
+            graph,
+            graph.split(split),
+            fit_normalizer(graph.values, graph.observed, "quantile").apply(graph.values, graph.observed),
+            functools.partial(evaluate.encode, params),
+            functools.partial(evaluate.score, params),
+            evaluate.chunk,
+        )
+    except NonFiniteScoresError as error:
+        raise error.named(graph.vocabulary) from None
 
 
 def pair_orders(

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array
 
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL
+from numcoke_jax.evaluation.finite import NonFiniteScoresError
 from numcoke_jax.system.processes import fetch
 
 MOST_SCORES = 1 << 25  # kept of one relation, in each direction: all opponents of up to 5,792 entities
@@ -55,8 +56,7 @@ def scored_pairs(
       chunk: heads scored at once.
 
     Raises:
-      FloatingPointError: a score among the entities of a relation's facts is not finite; the message names
-        the relation.
+      NonFiniteScoresError: a score among the entities of a relation's facts is not finite.
     """
     for relation in np.unique(facts[:, RELATION]).tolist():
         rows = np.flatnonzero(facts[:, RELATION] == relation)
@@ -88,8 +88,9 @@ def _pairs_of_relation(
         end = begin + len(block)
         scores = fetch(score_fn(encoded, jnp.asarray(np.resize(block, chunk).astype(np.int32))))[: len(block)]
         among = scores[:, entities]
-        if not np.isfinite(among).all():
-            raise FloatingPointError(f"non-finite scores for relation {relation}")
+        finite = np.isfinite(among).all(axis=1)
+        if not finite.all():
+            raise NonFiniteScoresError(relation, block[~finite].tolist())
         as_head[begin:end] = among[:, rivals]
         first, last = np.searchsorted(rivals, [begin, end])
         as_tail[first:last] = among[rivals[first:last] - begin]

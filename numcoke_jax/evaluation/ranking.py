@@ -26,6 +26,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph, reversed_facts
 from numcoke_jax.data.tail_index import TailIndex
+from numcoke_jax.evaluation.finite import NonFiniteScoresError
 from numcoke_jax.evaluation.metrics import RankSums
 from numcoke_jax.evaluation.sorted_ranks import (
     SORTED_FROM,
@@ -38,7 +39,6 @@ from numcoke_jax.system.processes import fetch
 QUERIES_PER_HEAD = 4  # room for queries in one call of `rank_counts`, per head of a chunk
 LOOKED_UP_PER_HEAD = 64  # the same for `sorted_rank_counts`
 TILE = 16  # queries compared at once
-MAX_NAMED_HEADS = 5  # ids listed in an error
 
 
 @runtime_checkable  # so that its annotations can be checked
@@ -190,7 +190,7 @@ def filtered_ranks(
       chunk: heads scored at once.
 
     Raises:
-      FloatingPointError: a score is NaN or infinite; the message names relation and heads.
+      NonFiniteScoresError: a score is NaN or infinite; the message has the ids of relation and heads.
       ValueError: chunk below 1, or scores of another shape than [chunk, num_entities].
     """
     if chunk < 1:
@@ -282,10 +282,7 @@ def _collect(ranks: FilteredRanks, plan: HeadChunk, blocks: list[RankCounts]) ->
     fetched = fetch(blocks)
     counts = RankCounts(*(np.concatenate(parts)[: len(plan.rows)] for parts in zip(*fetched, strict=True)))
     if not counts.finite.all():
-        heads = np.unique(plan.heads[plan.rows[~counts.finite]])
-        named = ", ".join(str(head) for head in heads[:MAX_NAMED_HEADS])
-        more = f" and {len(heads) - MAX_NAMED_HEADS} more" if len(heads) > MAX_NAMED_HEADS else ""
-        raise FloatingPointError(f"non-finite scores for relation {plan.relation}, heads {named}{more}")
+        raise NonFiniteScoresError(plan.relation, plan.heads[plan.rows[~counts.finite]].tolist())
     ranks.all[plan.positions] = 1.0 + counts.greater + counts.equal / 2.0
     greater = counts.greater - counts.self_greater.astype(np.int32)
     equal = counts.equal - counts.self_equal.astype(np.int32)

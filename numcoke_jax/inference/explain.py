@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from numcoke_jax.data.graph import SPLITS, NumericGraph
-from numcoke_jax.data.variants import SIDES, Change, changed_graph
+from numcoke_jax.data.variants import SIDES, Change, changed_graph, facts_as_valued
 from numcoke_jax.evaluation.evaluator import Evaluator
 from numcoke_jax.evaluation.internals import internals
 from numcoke_jax.evaluation.orders import ComparedField, compared_fields
@@ -184,6 +184,23 @@ def _decided_order(order: OrderPositions, head: int, tail: int) -> dict[str, flo
     return found
 
 
+def _as_valued(
+    trained: Trained, changed: NumericGraph, head: int, tail: int, changes: Sequence[Change]
+) -> NumericGraph:
+    """The changed graph with the facts that the order core would have seen: those of another value.
+
+    With the entity's old facts, which its new value contradicts, a relation would seem to compare no field.
+    """
+    names, entities = changed.vocabulary, dict(zip(SIDES, (head, tail), strict=True))
+    found = compared_fields(trained.params, names)
+    for change in changes:
+        field = names.fields[change.field]
+        whole = {name: one.weight for name, rows in found.items() for one in rows if one.field == field}
+        signs = {names.relations.index(r): int(w) for r, w in whole.items() if abs(w) == 1.0}
+        changed = facts_as_valued(changed, [entities[change.side]], signs, change.field)
+    return changed
+
+
 def _what_if(
     trained: Trained, before: np.ndarray, head: int, relation: int, tail: int, changes: Sequence[Change]
 ) -> dict[str, Any]:
@@ -196,7 +213,9 @@ def _what_if(
     literals = literals_for(run.config, run.scale, changed)
     chunk = run.config.eval.chunk
     evaluator = Evaluator(run.programs.model, literals, changed, chunk=chunk, selection="all")
-    params = run.refitted(trained.params, run.programs.model, changed)
+    params = run.refitted(
+        trained.params, run.programs.model, _as_valued(trained, changed, head, tail, changes)
+    )
     predictor = Predictor(changed, evaluator, params, trained.calibration)
     after = _scores(predictor, head, relation)
     names = graph.vocabulary.entities

@@ -7,9 +7,9 @@ the positions are those of an order core fitted to the run's graph.
 
 The interval is m -+ t w on the scale of normal scores, shown as ranks among the observed values and as
 values.  t comes from split conformal prediction: observed cells are hidden, a tenth at a time, the positions
-fitted without them, and each hidden cell has a least t whose interval contains its score; the
-ceil((c + 1) level)-th smallest of these is taken.  It is taken apart for two kinds of cells, because an
-entity that has no value is in no comparison of the field if the graph was made from a table:
+fitted without them, and each hidden cell has a least t whose interval, between values that are not hidden,
+contains its value; the ceil((c + 1) level)-th smallest of these is taken.  It is taken apart for two kinds
+of cells, because an entity without a value is in no comparison of the field in the graph of a table:
 
 - with facts: cells whose entity is in a fact of a relation that compares the field.
 - without facts: all others.  Hidden cells of this kind lose their facts too.
@@ -27,6 +27,7 @@ import numpy as np
 import pandas as pd
 
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
+from numcoke_jax.data.literals import fit_normalizer
 from numcoke_jax.data.load import load_graph
 from numcoke_jax.inference.trained import Trained
 from numcoke_jax.models.order_core.comparative import comparative_relations
@@ -47,6 +48,11 @@ CELL_COLUMNS = (
     "high_value",
     "known_by",
 )
+COLUMN_TYPES = {
+    **dict.fromkeys(("entity", "field", "known_by"), "str"),
+    **dict.fromkeys(("low_rank", "high_rank", "of"), "int64"),
+    **dict.fromkeys(("rank", "low_value", "high_value"), "float64"),
+}
 TESTED_ON = ("masked", "hidden")
 KNOWN_BY = ("facts", "values", "nothing")
 NOTHING = 0.95  # width of a position, in those of the whole field, from which nothing is known about it
@@ -126,18 +132,16 @@ def impute(trained: Trained, fields: Sequence[int] | None = None, level: float =
     """
     run, graph = trained.run, trained.run.graph
     asked = _asked(graph, fields)
-    scores = _scores(run, graph)
+    scores = scores_of(graph, graph.observed)
     scales = field_scales(graph, run.sizes.ordered, scores)
-    hidden = _hidden_cells(graph, scales, scores, run.config.seed)
-    needed = _needed(hidden, scores.scores)
+    hidden, needed = _hidden_cells(graph, scales, run.config.seed)
     factors = {kind: conformal_factor(needed[hidden.kinds == kind], level) for kind in KINDS}
     missing = Cells.joined([believed(scales[m], scores, m, ~graph.observed[:, m]) for m in scales])
     truth = masked_truth(run)
     if truth is not None:
-        whole = _scores(run, truth)
         tested = missing.take(truth.observed[missing.entities, missing.fields])
         of_each = np.array([factors[kind] for kind in tested.kinds])
-        covered = _needed(tested, whole.scores) <= of_each
+        covered = needed_factor(tested, truth.values, graph.values, scores) <= of_each
     else:
         tested, of_each = hidden, _factors_of_other_half(hidden, needed, level, run.config.seed)
         covered = needed <= of_each
@@ -172,7 +176,16 @@ def impute(trained: Trained, fields: Sequence[int] | None = None, level: float =
 
 def cell_frame(cells: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """The missing cells of `impute` as a table with `CELL_COLUMNS`."""
-    return pd.DataFrame(list(cells), columns=list(CELL_COLUMNS))
+    return pd.DataFrame(list(cells), columns=list(CELL_COLUMNS)).astype(COLUMN_TYPES)
+
+
+def scores_of(graph: NumericGraph, observed: np.ndarray) -> ValueScores:
+    """Normal scores of the values under a mask, bool [N, M], by the quantiles of these values alone.
+
+    Quantiles of all values would leave a gap where one is hidden, twice as wide as that of a missing one.
+    """
+    values = np.where(observed, graph.values, 0.0)
+    return value_scores(fit_normalizer(values, observed, "quantile").apply(values, observed), observed)
 
 
 def field_scales(graph: NumericGraph, ordered: Sequence[int], scores: ValueScores) -> dict[int, Scale]:
@@ -215,6 +228,31 @@ def conformal_factor(needed: np.ndarray, level: float) -> float:
     return float(np.sort(needed)[place - 1]) if place <= len(needed) else math.inf
 
 
+def needed_factor(cells: Cells, truth: np.ndarray, values: np.ndarray, scores: ValueScores) -> np.ndarray:
+    """The least t of each cell whose interval, from one known value to another, contains the true value.
+
+    Args:
+      cells: c of them.
+      truth: float64 [N, M], true values of the cells.
+      values: float64 [N, M], known ones where `scores` are observed.
+      scores: of the known values.
+
+    Returns:
+      float64 [c].
+    """
+    needed = np.empty(len(cells.mean))
+    for field in np.unique(cells.fields):
+        rows, seen = cells.fields == field, scores.observed[:, field]
+        known = np.sort(values[seen, field])
+        ends = np.concatenate([[-np.inf], np.sort(scores.scores[seen, field]), [np.inf]])
+        true = truth[cells.entities[rows], field]
+        below = ends[np.searchsorted(known, true, "left")]
+        above = ends[1 + np.searchsorted(known, true, "right")]
+        mean = cells.mean[rows]
+        needed[rows] = np.maximum(np.maximum(mean - above, below - mean), 0.0) / cells.width[rows]
+    return needed
+
+
 def believed(scale: Scale, scores: ValueScores, field: int, chosen: np.ndarray) -> Cells:
     """What is known about the chosen entities' cells (bool [N]) of a field, none of them in `scores`."""
     mean, width = field_positions(scale.upper, scale.lower, scores, field)
@@ -234,18 +272,18 @@ def _asked(graph: NumericGraph, fields: Sequence[int] | None) -> list[int]:
     return found
 
 
-def _scores(run: Run, graph: NumericGraph) -> ValueScores:
-    return value_scores(run.scale.positions.apply(graph.values, graph.observed), graph.observed)
+def _hidden_cells(graph: NumericGraph, scales: dict[int, Scale], seed: int) -> tuple[Cells, np.ndarray]:
+    """Every observed cell, believed once with and (if it has some) once without its entity's facts.
 
-
-def _hidden_cells(graph: NumericGraph, scales: dict[int, Scale], scores: ValueScores, seed: int) -> Cells:
-    """Every observed cell, believed once with and (if it has some) once without its entity's facts."""
+    Returns:
+      The cells, and the factor that each needs, float64 [c].
+    """
     drawn = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STREAM,)))
     fold = drawn.integers(FOLDS, size=graph.observed.shape)
-    parts = []
+    parts, needed = [], [np.empty(0)]
     for number in range(FOLDS):
         hidden = graph.observed & np.equal(fold, number)
-        shown = scores.without(hidden)
+        shown = scores_of(graph, graph.observed & ~hidden)
         for field, scale in scales.items():
             chosen = hidden[:, field]
             if not chosen.any() or not shown.observed[:, field].any():
@@ -253,13 +291,10 @@ def _hidden_cells(graph: NumericGraph, scales: dict[int, Scale], scores: ValueSc
             with_facts = believed(scale, shown, field, chosen)
             with_facts = with_facts.take(with_facts.kinds == WITH)
             bare = scale.without(np.flatnonzero(chosen))
-            parts += [with_facts, believed(bare, shown, field, chosen)]
-    return Cells.joined(parts)
-
-
-def _needed(cells: Cells, truth: np.ndarray) -> np.ndarray:
-    """Float64 [c]: the least t whose intervals contain the true scores (float64 [N, M])."""
-    return np.abs(truth[cells.entities, cells.fields] - cells.mean) / cells.width
+            found = Cells.joined([with_facts, believed(bare, shown, field, chosen)])
+            parts.append(found)
+            needed.append(needed_factor(found, graph.values, graph.values, shown))
+    return Cells.joined(parts), np.concatenate(needed)
 
 
 def _factors_of_other_half(cells: Cells, needed: np.ndarray, level: float, seed: int) -> np.ndarray:

@@ -1,25 +1,70 @@
-"""Entities that a model has never seen, from their attributes alone.
+"""Entities that a model has never seen, from their attributes and from facts about them.
 
 They come after the graph's own entities.  Their embedding is the learned "unknown" vector of
 `train.entity_dropout`; a model without it gets the mean of its entity embeddings, which it was never
-trained to work with.
+trained to work with.  An order core places new entities by their values and by the facts, head or tail, as it
+places the others; other models are not trained again and only leave these facts out of the answers.
 """
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from numcoke_jax.data.files.lines import FACT_COLUMNS, TextFile, line_numbers, read_triples
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.tables.cells import SAVED_INDEX, TableFile, column_numbers, describe_cells
-from numcoke_jax.inference.names import NameIndex
+from numcoke_jax.inference.names import NameIndex, no_text
 from numcoke_jax.runs.unseen import NewEntities, knows_unknown
 from numcoke_jax.system.console import Console
-from numcoke_jax.system.errors import UserError
+from numcoke_jax.system.errors import UserError, printable, shown_path
+
+NamedFact = tuple[str, tuple[str, str, str]]  # where it was found; head, relation and tail
+
+
+def read_facts(path: Path) -> list[NamedFact]:
+    """The facts of a file, head <tab> relation <tab> tail on each line, as in a graph's files.
+
+    Raises:
+      UserError: the file cannot be read, or a line does not have three fields.
+    """
+    shown = shown_path(path)
+    file = TextFile(shown, lambda: path.open("rb", buffering=0))
+    table = read_triples(file, FACT_COLUMNS)
+    facts = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    lines = line_numbers(file, range(len(facts)))
+    return [(f"{shown}:{lines[row]}", fact) for row, fact in enumerate(facts)]
+
+
+def given_facts(facts: pd.DataFrame | Iterable[Sequence[Any]]) -> list[NamedFact]:
+    """The same from Python: a table with columns head, relation and tail, or triples of names.
+
+    Raises:
+      UserError: it is something else.
+    """
+    if isinstance(facts, pd.DataFrame):
+        missing = [name for name in FACT_COLUMNS if name not in facts.columns]
+        if missing:
+            raise UserError(f"facts: no column {missing[0]!r}; needs {', '.join(FACT_COLUMNS)}")
+        facts = facts[list(FACT_COLUMNS)].itertuples(index=False, name=None)
+    if isinstance(facts, str) or not isinstance(facts, Iterable):
+        raise UserError(f"facts: needs triples (head, relation, tail), got {printable(repr(facts))}")
+    found = []
+    for row, fact in enumerate(facts, 1):
+        if isinstance(fact, str) or not isinstance(fact, Sequence) or len(fact) != len(FACT_COLUMNS):
+            raise UserError(f"facts: row {row} needs head, relation and tail, got {printable(repr(fact))}")
+        for name in fact:
+            if not isinstance(name, str):
+                raise UserError(f"facts: row {row}: {no_text(name)}")
+        found.append((f"facts: row {row}", (fact[0], fact[1], fact[2])))
+    return found
 
 
 def read_new_entities(
-    table: TableFile, graph: NumericGraph, name_column: str = ""
+    table: TableFile, graph: NumericGraph, name_column: str = "", facts: Sequence[NamedFact] = ()
 ) -> tuple[NewEntities, list[str]]:
     """The rows of a table as entities, and a notice about what was left out.
 
@@ -27,11 +72,25 @@ def read_new_entities(
       table: a column of names, and columns named like the graph's fields, in any order.
       graph: what the model was trained on.
       name_column: the column of names; "": the first, which must have a title.
+      facts: about the new entities, each of which may be head or tail; with some, no value is needed.
 
     Raises:
-      UserError: no column is a field, a cell is not a number, or a name is empty, repeated or already known;
-        or names are looked for in an index that pandas saved.
+      UserError: the first column is a field and no other is named, no column is a field, a cell is not a
+        number, or a name is empty, repeated or already known; names are looked for in an index that pandas
+        saved; or a fact has an unknown name or no new entity.
     """
+    column = _name_column(table, name_column, graph)
+    names = _new_names(table, column, graph)
+    values, observed, others = _values(table, column, len(names), graph)
+    if not observed.any() and not facts:
+        listed = ", ".join(map(repr, graph.vocabulary.fields[:20]))
+        raise UserError(f"{table.where}: no value of a field of the graph; its fields are {listed}")
+    notices = [f"columns that are not fields of the graph: {', '.join(others)}"] if others else []
+    new = NewEntities(tuple(names), values, observed)
+    return dataclasses.replace(new, facts=_fact_ids(facts, graph, names)), notices
+
+
+def _name_column(table: TableFile, name_column: str, graph: NumericGraph) -> str:
     column = name_column or next(iter(table.columns))
     if not name_column and _is_index(column):
         title = f"is called {column!r}" if column else "has no title"
@@ -40,6 +99,15 @@ def read_new_entities(
             "pandas saves; write the table without them (to_csv(..., index=False)), put the column of names "
             "first, or give it with --name"
         )
+    if not name_column and column in NameIndex("field", graph.vocabulary.fields):
+        raise UserError(
+            f"{table.where}: the first column must name the entities but is {column!r}, a field of "
+            "the graph; put the column of names first, or give it with --name"
+        )
+    return column
+
+
+def _new_names(table: TableFile, column: str, graph: NumericGraph) -> list[str]:
     names = table.names(column)
     known, seen = NameIndex("entity", graph.vocabulary.entities), set()
     for row, name in enumerate(names, 1):
@@ -49,8 +117,15 @@ def read_new_entities(
             where = f"{table.where}: data row {row} ({name!r})"
             raise UserError(f"{where} {problem}; every new entity needs a name of its own")
         seen.add(name)
+    return names
+
+
+def _values(
+    table: TableFile, column: str, count: int, graph: NumericGraph
+) -> tuple[np.ndarray, np.ndarray, list[str]]:
+    """Values and what is observed, [n, M] each, and the titles of other columns."""
     fields = NameIndex("field", graph.vocabulary.fields)
-    values = np.zeros((len(names), graph.num_fields))
+    values = np.zeros((count, graph.num_fields))
     observed = np.zeros(values.shape, bool)
     others = []
     for title, cells in table.columns.items():
@@ -67,11 +142,27 @@ def read_new_entities(
                 f"{table.where}: column {title!r} must hold plain numbers or empty cells, "
                 f"got {describe_cells(cells, wrong)}"
             )
-    if not observed.any():
-        listed = ", ".join(map(repr, graph.vocabulary.fields[:20]))
-        raise UserError(f"{table.where}: no value of a field of the graph; its fields are {listed}")
-    notices = [f"columns that are not fields of the graph: {', '.join(others)}"] if others else []
-    return NewEntities(tuple(names), values, observed), notices
+    return values, observed, others
+
+
+def _fact_ids(facts: Sequence[NamedFact], graph: NumericGraph, names: Sequence[str]) -> np.ndarray:
+    """int32 [f, 3], each different fact once, with ids of the graph and after them those of the new names."""
+    entities = NameIndex("entity", (*graph.vocabulary.entities, *names))
+    relations = NameIndex("relation", graph.vocabulary.relations)
+
+    def ids() -> Iterator[tuple[int, int, int]]:
+        for where, (head, relation, tail) in facts:
+            fact = entities.id(head, where), relations.id(relation, where), entities.id(tail, where)
+            if max(fact[0], fact[2]) < graph.num_entities:
+                raise UserError(
+                    f"{where}: neither {printable(repr(head))} nor {printable(repr(tail))} is a new entity; "
+                    "only facts about new entities are read here"
+                )
+            if head == tail:
+                raise UserError(f"{where}: {printable(repr(head))} is head and tail of one fact")
+            yield fact
+
+    return np.array(sorted(set(ids())), np.int32).reshape(-1, 3)
 
 
 def _is_index(title: str) -> bool:
@@ -79,10 +170,12 @@ def _is_index(title: str) -> bool:
     return not title or SAVED_INDEX.fullmatch(title) is not None
 
 
-def tell(notices: Sequence[str], params: Any, console: Console) -> None:
+def tell(notices: Sequence[str], new: NewEntities, params: Any, console: Console) -> None:
     """Reports what was left out of a table of new entities, and how far to trust the model with them."""
     for notice in notices:
         console.note(notice)
+    if len(new.facts) and "order_core" not in params:
+        console.warn("the model has no order core: new facts are left out of the answers and change no score")
     if not knows_unknown(params):
         console.warn(
             "the model was trained without train.entity_dropout: the mean entity stands for a new one"

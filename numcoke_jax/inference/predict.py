@@ -144,33 +144,17 @@ class Predictor:
     ) -> tuple[Answers, np.ndarray]:
         """Answers whose `query` is the row of `scores`, and where those of each row end, int64 [rows]."""
         known = self._first_split(heads, relation, settings.splits)
-        left_out = (known != NO_SPLIT) if settings.known == "exclude" else np.zeros(scores.shape, bool)
-        if settings.candidates is not None:
-            asked = np.zeros(scores.shape[1], bool)
-            asked[settings.candidates] = True
-            left_out |= ~asked
-        if settings.exclude_self:
-            left_out[np.arange(len(heads)), heads] = True
-        ordered = np.where(left_out, -np.inf, scores)
-        order = np.argsort(-ordered, axis=1, kind="stable")  # of equal scores, the lower id comes first
-        ranks = mean_ranks(np.take_along_axis(ordered, order, axis=1))
-        top = min(settings.top, scores.shape[1])
-        given = np.minimum((~left_out).sum(axis=1), top)
-        wanted = np.arange(top) < given[:, None]
-
-        def column(matrix: np.ndarray) -> np.ndarray:
-            return np.take_along_axis(matrix, order[:, :top], axis=1)[wanted]
-
-        chosen = column(scores)
+        row, tail, rank = best_candidates(scores, heads, known, settings)
+        chosen = scores[row, tail]
         answers = Answers(
-            query=np.repeat(np.arange(len(heads)), given),
-            tail=order[:, :top][wanted].astype(np.int32),
-            rank=ranks[:, :top][wanted],
+            query=row,
+            tail=tail.astype(np.int32),
+            rank=rank,
             score=chosen,
-            probability=self.probabilities(chosen, np.repeat(heads, given), order[:, :top][wanted], relation),
-            known=column(known),
+            probability=self.probabilities(chosen, heads[row], tail, relation),
+            known=known[row, tail],
         )
-        return answers, np.cumsum(given)
+        return answers, np.cumsum(np.bincount(row, minlength=len(heads)))
 
     def _first_split(self, heads: np.ndarray, relation: int, splits: Sequence[str]) -> np.ndarray:
         """Int8 [heads, N]: the first of `splits` that has (head, relation, entity), else NO_SPLIT."""
@@ -179,6 +163,36 @@ class Predictor:
             if SPLITS[place] in splits:
                 found[self._facts[place].mask(heads, relation, self.graph.num_entities)] = place
         return found
+
+
+def best_candidates(
+    scores: np.ndarray, given: np.ndarray, known: np.ndarray, settings: AnswerSettings
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The best entities of each row of scores [rows, N], row by row, best first.
+
+    Args:
+      scores: float [rows, N] of each entity.
+      given: int [rows], the entity that the row asks about, which `exclude_self` leaves out.
+      known: int8 [rows, N], the split that has the fact, or `NO_SPLIT`.
+      settings: which entities are candidates, and how many are returned.
+
+    Returns:
+      The row and the entity, int64 [answers], and the rank, float64 [answers], ties at their mean.
+    """
+    left_out = (known != NO_SPLIT) if settings.known == "exclude" else np.zeros(scores.shape, bool)
+    if settings.candidates is not None:
+        asked = np.zeros(scores.shape[1], bool)
+        asked[settings.candidates] = True
+        left_out |= ~asked
+    if settings.exclude_self:
+        left_out[np.arange(len(given)), given] = True
+    ordered = np.where(left_out, -np.inf, scores)
+    order = np.argsort(-ordered, axis=1, kind="stable")  # of equal scores, the lower id comes first
+    ranks = mean_ranks(np.take_along_axis(ordered, order, axis=1))
+    top = min(settings.top, scores.shape[1])
+    counts = np.minimum((~left_out).sum(axis=1), top)
+    wanted = np.arange(top) < counts[:, None]
+    return np.repeat(np.arange(len(given)), counts), order[:, :top][wanted], ranks[:, :top][wanted]
 
 
 def _in_pieces(scored: Iterator[tuple[int, np.ndarray]]) -> Iterator[tuple[int, np.ndarray]]:

@@ -5,13 +5,14 @@ Contrastive Learning", AAAI 2026.  Each part has a file in this folder; this one
 loss it is trained with is in `losses/`.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 from ml_collections import ConfigDict
 
 from numcoke_jax.data.batches import Batch
@@ -170,16 +171,20 @@ class NumCoKE(EncodeThenScore):
         found = self.score_term.terms(encoded, heads, train=train) if self.encodes else {}
         if train and self.encodes:  # no query of training is about a relation that another part decides
             return found
-        parts: tuple[tuple[str, Any, Any, Any], ...] = (
-            (ORDER, encoded.order, encoded.decided, core_score.order_logits),
-            (CLASSES, encoded.classes, encoded.classified, core_score.class_logits),
-        )
-        for name, positions, decides, logits in parts:
-            if positions is not None:
-                slots = decides[:, None, None]
-                found = {other: jnp.where(slots, 0.0, term) for other, term in found.items()}
-                found[name] = jnp.where(slots, logits(positions, heads), 0.0)
+        for name, slots, term in self._inferred_terms(encoded, heads):
+            decided = slots[:, None, None]
+            found = {other: jnp.where(decided, 0.0, value) for other, value in found.items()}
+            found[name] = jnp.where(decided, term, 0.0)
         return found
+
+    def _inferred_terms(
+        self, encoded: EncodedEntities, heads: Int[Array, "S H"]
+    ) -> Iterator[tuple[str, Bool[Array, " S"], Float[Array, "S H N"]]]:
+        """Name, decided slots and logits of each part that is not trained."""
+        if encoded.order is not None:
+            yield ORDER, encoded.decided, core_score.order_logits(encoded.order, heads)
+        if encoded.classes is not None:
+            yield CLASSES, encoded.classified, core_score.class_logits(encoded.classes, heads)
 
     @property
     def encodes(self) -> bool:

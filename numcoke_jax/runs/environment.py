@@ -1,5 +1,6 @@
 """What a result depends on besides the config: versions, device, random numbers, code, data."""
 
+import contextlib
 import importlib.metadata
 import os
 import platform
@@ -21,11 +22,12 @@ PACKAGES = (
     "pyarrow",
     "ml-collections",
 )
+MODEL_KEYS = ("model name", "Hardware", "cpu model", "cpu")  # of /proc/cpuinfo: x86, ARM, MIPS, POWER
 GIT_SECONDS = 10  # a revision is not worth waiting longer for, on a slow network file system
 
 
 def describe_environment(graph: NumericGraph) -> dict[str, Any]:
-    """Package versions, Python, devices, XLA flags, PRNG, git revision (or None) and the hash of the data."""
+    """Package versions, Python, processor, devices, XLA flags, PRNG, git revision, the data's hash."""
     import jax  # only here: the hash and the versions alone need no device
 
     devices, settings = jax.devices(), jax.config.values
@@ -33,6 +35,7 @@ def describe_environment(graph: NumericGraph) -> dict[str, Any]:
         "packages": package_versions(),
         "python": platform.python_version(),
         "platform": platform.platform(),
+        "processor": processor_model(),  # XLA's code for the CPU, and so its bits, differ between kinds
         "device_kind": devices[0].device_kind,
         "backend": jax.default_backend(),
         "cpu_cores": len(os.sched_getaffinity(0)),  # that this process may use: sums are divided among them
@@ -56,6 +59,16 @@ def package_versions() -> dict[str, str | None]:
         except importlib.metadata.PackageNotFoundError:
             versions[package] = None
     return versions
+
+
+def processor_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str | None:
+    """What the processor calls itself, or None if the system does not say."""
+    with contextlib.suppress(OSError):
+        for line in cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() in MODEL_KEYS and value.strip():
+                return value.strip()
+    return platform.processor() or None
 
 
 def git_revision(file: Path = Path(__file__)) -> str | None:

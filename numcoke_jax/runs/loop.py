@@ -79,7 +79,7 @@ def train_and_evaluate(
     told = out_of_memory_told(memory_remedy(config, STEP_KEYS))
     with Termination().watching() as termination, told:
         run = create_run(config, loaded)
-        console.graph(run.graph, run.loaded.notices, run.loaded.name)
+        console.graph(run.graph, run.loaded.notices, run.loaded.name, run.loaded.warnings)
         if overwrite and leads() and (place := archive(workdir)):
             console.note(f"the run that was in {shown_path(workdir)} is now {shown_path(place)}")
         return train_in_workdir(run, workdir, console, termination)
@@ -133,7 +133,7 @@ def evaluate_only(config: ConfigDict, workdir: str | pathlib.Path, console: Scre
     check_config_of(workdir, config)
     with Termination().watching(), out_of_memory_told(memory_remedy(config, TRAINED_KEYS)):
         run = create_run(config)
-        console.graph(run.graph, run.loaded.notices, run.loaded.name)
+        console.graph(run.graph, run.loaded.notices, run.loaded.name, run.loaded.warnings)
         check_ranking_memory(run, console)
         with held(workdir), checkpoints_of(run, workdir) as checkpoints:
             progress = (newest_state(run, checkpoints, console.warn) or (None, Progress()))[1]

@@ -253,7 +253,9 @@ def _data(run: Run) -> Section:
             for m in range(min(graph.num_fields, MOST_ROWS))
         ]
         tables.append(Table("Observed values by field", ["field", "observed"], rows))
-    notices = [(str(place), notice) for place, notice in enumerate(run.loaded.notices, 1)]
+    notices = [
+        (str(place), notice) for place, notice in enumerate((*run.loaded.warnings, *run.loaded.notices), 1)
+    ]
     return Section("data", "Data", tables=tables, details=Details("Notices", notices) if notices else None)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from numcoke_jax.data.graph import RELATION, SPLITS, NumericGraph
+from numcoke_jax.data.variants import unseen_relations
 from numcoke_jax.evaluation.calibration import calibrate
 from numcoke_jax.evaluation.evaluator import relation_metrics
 from numcoke_jax.evaluation.metrics import METRICS
@@ -90,7 +91,9 @@ def rank_and_report(
     fields = compared_fields(params, run.graph.vocabulary)
     if first := {name: dataclasses.asdict(found[0]) for name, found in fields.items() if found[0].weight}:
         report["compared_fields"] = first
-    report["relations"] = relation_metrics(run.graph, "test", every_rank["test"])
+    report["relations"] = relation_metrics(run.judged, "test", every_rank["test"])
+    if unseen := unseen_relations(run.graph):
+        report["unseen_relations"] = unseen
     report["order"], report["order_accuracy"] = orders_of(run, params)
     report["calibration_kind"] = run.config.eval.calibration
     report["calibration"] = calibration_of(run, params)
@@ -121,7 +124,7 @@ def calibration_of(run: Run, params: Any) -> dict[str, Any] | None:
     if run.config.eval.calibration == "none":
         return None
     return calibrate(
-        run.graph,
+        run.judged,
         functools.partial(run.evaluate.scored_heads, params),
         kind=run.config.eval.calibration,
         log_odds=run.sizes.decided,
@@ -135,10 +138,10 @@ def orders_of(run: Run, params: Any) -> tuple[dict[str, Any] | None, list[dict[s
 
     The latter is [] unless the relations are named after the fields that they compare.
     """
-    graph = run.graph
+    graph = run.judged_by_truth
     if not len(graph.test):
         return None, []
-    orders = orders_of_split(graph, "test", run.scale, run.evaluate, params)
+    orders = orders_of_split(graph, "test", run.evaluate, params)
     fields = [field_of_relation(graph, relation) for relation in np.unique(graph.test[:, RELATION]).tolist()]
     return order_measures(graph, graph.test, orders), [] if None in fields else summary(orders)
 

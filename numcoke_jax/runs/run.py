@@ -1,6 +1,7 @@
 """A run before its first step: everything a config determines, from the graph to the compiled functions."""
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -13,7 +14,14 @@ from numcoke_jax.data.batches import Batch, TrainBatches, choose_epochs
 from numcoke_jax.data.graph import RELATION, NumericGraph
 from numcoke_jax.data.literals import Literals, LiteralScale
 from numcoke_jax.data.load import LoadedGraph, load_graph
-from numcoke_jax.data.variants import HeldOut, controlled_values, hide_fields, hold_out, reversed_facts
+from numcoke_jax.data.variants import (
+    HeldOut,
+    controlled_values,
+    hide_fields,
+    hold_out,
+    reversed_facts,
+    without_unseen_relations,
+)
 from numcoke_jax.evaluation.evaluator import Evaluator
 from numcoke_jax.models import MODELS, GraphSizes
 from numcoke_jax.models.interface import FittedModel, KnowledgeModel
@@ -65,6 +73,19 @@ class Run:
     def graph(self) -> NumericGraph:
         """The graph that is trained on."""
         return self.loaded.graph
+
+    @functools.cached_property
+    def judged(self) -> NumericGraph:
+        """The graph whose valid and test facts are ranked (`variants.without_unseen_relations`)."""
+        return without_unseen_relations(self.graph)
+
+    @functools.cached_property
+    def judged_by_truth(self) -> NumericGraph:
+        """The same facts with the values and fields that the model may not have been shown."""
+        truth = self.loaded.truth or self.graph
+        return dataclasses.replace(
+            self.judged, vocabulary=truth.vocabulary, values=truth.values, observed=truth.observed
+        )
 
     def fresh_state(self) -> TrainState:
         """The state before the first step, from `config.seed`; what the model fits is fitted."""
@@ -150,7 +171,11 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
         programs=programs,
         abstract_state=programs.abstract_state,
         evaluate=Evaluator(
-            programs.model, literals, graph, chunk=config.eval.chunk, selection=config.eval.selection
+            programs.model,
+            literals,
+            without_unseen_relations(graph),
+            chunk=config.eval.chunk,
+            selection=config.eval.selection,
         ),
         sizes=sizes,
         total_steps=total_steps,
@@ -232,6 +257,7 @@ def _without_effect(
 def trained_on(config: ConfigDict, loaded: LoadedGraph) -> tuple[LoadedGraph, HeldOut | None]:
     """The graph that a run trains on: values and facts as `config.data` says, entities held out."""
     data, notices = config.data, []
+    truth = loaded.graph
     graph = controlled_values(loaded.graph, data.control, seed=data.seed)
     if data.control != "true":
         notices.append(f"control experiment: the values are {data.control}")
@@ -242,12 +268,15 @@ def trained_on(config: ConfigDict, loaded: LoadedGraph) -> tuple[LoadedGraph, He
         graph = reversed_facts(graph, data.reversed, seed=data.seed)
         notices.append(f"data.reversed: {data.reversed:.0%} of the training facts are turned around")
     if notices:
-        loaded = dataclasses.replace(loaded, graph=graph, notices=[*loaded.notices, *notices])
+        notices = [*loaded.notices, *notices]
+        loaded = dataclasses.replace(loaded, graph=graph, truth=truth, notices=notices)
     held_out = None
     if config.eval.inductive:
         graph, held_out = hold_out(graph, config.eval.inductive, config.data.seed)
         notice = f"eval.inductive: {len(held_out.names)} entities with {len(held_out.facts)} facts held out"
-        loaded = dataclasses.replace(loaded, graph=graph, notices=[*loaded.notices, notice])
+        truth, _ = hold_out(truth, config.eval.inductive, config.data.seed)
+        notices = [*loaded.notices, notice]
+        loaded = dataclasses.replace(loaded, graph=graph, truth=truth, notices=notices)
     return loaded, held_out
 
 

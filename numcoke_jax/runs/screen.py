@@ -68,7 +68,13 @@ class Screen(Console):
             self._wrapped("workdir", [Text(self._clean(str(workdir)))])
         self._print(Text())
 
-    def graph(self, graph: NumericGraph, notices: Iterable[str] = (), name: str = "") -> None:
+    def graph(
+        self,
+        graph: NumericGraph,
+        notices: Iterable[str] = (),
+        name: str = "",
+        warnings: Iterable[str] = (),
+    ) -> None:
         """Counts of the graph, the observed share of each field, and what its reader noticed."""
         self._title("Graph", name)
         sizes = (
@@ -80,6 +86,8 @@ class Screen(Console):
         self._wrapped("sizes", [Text(", ".join(sizes))])
         self._wrapped("triples", [Text(", ".join([*splits, f"{len(graph.negatives):,} negatives"]))])
         self._observed_shares(graph)
+        for warning in warnings:
+            self.warn(warning)
         for notice in notices:
             self._print(Text.assemble(("notice: ", "cyan"), self._clean(notice)))
         self._print(Text())

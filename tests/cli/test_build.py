@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from numcoke_jax.api import NumericKG
-from numcoke_jax.cli.build import build, chosen_settings, split_names
+from numcoke_jax.cli.build import build, chosen_settings
+from numcoke_jax.cli.columns import split_names
 from numcoke_jax.cli.main import main
 from numcoke_jax.cli.parser import parse
 from numcoke_jax.data.files.folder import read_folder
@@ -217,6 +218,14 @@ def test_a_table_of_pandas_with_its_index_makes_no_relation_of_it(tmp_path):
     asked = (f"--table={tmp_path / 'twice.csv'}", "--fields=Unnamed: 0", f"--out={tmp_path / 'asked'}")
     assert run(*asked, *options) == 0
     assert read_folder(tmp_path / "asked")[0].vocabulary.relations == ("Unnamed: 0_comp",)
+
+
+def test_a_split_without_facts_is_told(table, tmp_path, capsys):
+    command = [f"--table={table}", "--name=Name", "--split=1,0,0"]
+    assert main(["data", "build", *command, f"--out={tmp_path / 'g'}"]) == 0
+    said = capsys.readouterr().out
+    assert "valid.txt holds no facts: early stopping has nothing to go by\n" in said
+    assert "test.txt holds no facts: nothing to rank\n" in said
 
 
 def test_split_names():

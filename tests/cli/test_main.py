@@ -424,7 +424,8 @@ def test_a_config_file_that_is_not_there_is_one_line(error_line: Callable[..., s
     )
     assert (
         error_line(f"--config={tmp_path}")
-        == f"{tmp_path} is a folder: give a config file, such as configs/cars.py"
+        == f"{tmp_path} is a folder without train.txt: give a config file, such as configs/cars.py, or a "
+        "folder with train.txt, valid.txt and test.txt"
     )
     assert error_line("--config=configs/cars.py/x").startswith("there is no config file configs/cars.py/x")
     assert re.fullmatch(

@@ -132,6 +132,22 @@ INTEGER_LIKE = ("integer", "int", "long", "short", "byte", "nonNegativeInteger",
         ("-0.0", "double", 0.0),
         ("1E-3", "float", 0.001),
         ("1.0", "integer", "xsd:integer (not of type integer)"),
+        ("-128", "byte", -128.0),
+        ("128", "byte", "xsd:byte (outside the range of byte)"),
+        ("255", "unsignedByte", 255.0),
+        ("-1", "unsignedInt", "xsd:unsignedInt (outside the range of unsignedInt)"),
+        ("9223372036854775808", "long", "xsd:long (outside the range of long)"),
+        ("0", "positiveInteger", "xsd:positiveInteger (outside the range of positiveInteger)"),
+        ("-1", "nonNegativeInteger", "xsd:nonNegativeInteger (outside the range of nonNegativeInteger)"),
+        ("1", "nonPositiveInteger", "xsd:nonPositiveInteger (outside the range of nonPositiveInteger)"),
+        ("9" * 5000, "byte", "xsd:byte (outside the range of byte)"),
+        ("9" * 5000, "positiveInteger", "xsd:positiveInteger (beyond the range of float64)"),
+        ("3e38", "float", 3e38),
+        ("-1e39", "float", "xsd:float (outside the range of float)"),
+        ("1960Z", "gYear", 1960.0),
+        ("-0044+01:00", "gYear", -44.0),
+        ("1960Z", "integer", "xsd:integer (not of type integer)"),
+        ("1960+1", "gYear", "xsd:gYear (not of type gYear)"),
         ("twelve", "integer", "xsd:integer (not of type integer)"),
         ("", "decimal", "xsd:decimal (empty)"),
         ("NaN", "double", "xsd:double (not finite)"),
@@ -165,6 +181,18 @@ def test_packed_or_not_any_line_end_with_or_without_a_mark(tmp_path, name, end, 
     path = tmp_path / name
     path.write_bytes(gzip.compress(data) if "gz" in name or "packed" in name else data)
     assert facts_of(read_rdf(path)) == [(EX + "a", EX + "r", EX + "ü"), (EX + "ü", EX + "r", EX + "a")]
+
+
+@needs_pyoxigraph
+def test_zones_of_years_and_empty_splits_are_told(tmp_path):
+    lines = [statement("a", "knows", f"<{EX}b>"), statement("a", "born", typed("1960Z", "gYear"))]
+    _, report = build_rdf_graph(read_rdf(write(tmp_path, "x.nt", "".join(lines))), split=(1.0, 0.0, 0.0))
+    notices = report.notices()
+    assert "literals: 1 value converted (years with a time zone, which is left out)" in notices
+    assert notices[:2] == [
+        "valid.txt holds no facts: early stopping has nothing to go by",
+        "test.txt holds no facts: nothing to rank",
+    ]
 
 
 @needs_pyoxigraph

@@ -192,7 +192,7 @@ def test_b01_unseen_entities_are_counted_as_entities_and_as_facts(cases_dir: Pat
     graph, report = read_case(cases_dir, "B01_unseen_entities")
     assert report.unseen_entities == ("tank", "urn")
     assert report.unseen_facts == {"valid": 1, "test": 2}
-    expected = "unseen in training: 2 entities (tank; urn) in 3 facts (1 valid, 2 test); they are ranked"
+    expected = "unseen in training: 2 entities (tank; urn) in 3 facts (1 valid, 2 test); entities are ranked"
     assert report.warnings()[0].startswith(expected)
     assert counts(graph) == (10, 2, 3)
 

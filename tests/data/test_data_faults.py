@@ -246,7 +246,7 @@ def test_refused_values_name_the_line_and_can_be_left_out(
     line = refusal(folder, capsys)
     assert f"{LITERALS}:3:" in line
     assert reason in line
-    assert "--config.data.bad_values=missing" in line
+    assert "--data.bad_values=missing" in line
     graph, report = read_folder(folder, bad_values="missing")
     assert (int(graph.observed.sum()), report.literals_bad) == (1, 1)
 

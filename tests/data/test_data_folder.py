@@ -335,7 +335,7 @@ def test_bad_values_are_listed_by_line_or_left_out_on_request(tmp_path: Path) ->
         f"{tmp_path}: literals/numerical_literals.txt:2:12 kg: a number with a unit; "
         "literals/numerical_literals.txt:5:nan: not finite; "
         "write plain decimal numbers, or have these rows left out: "
-        "--config.data.bad_values=missing (--bad-values=missing of data.check)"
+        "--data.bad_values=missing (--bad-values=missing of numcoke data check)"
     )
     graph, report = read_folder(tmp_path, bad_values="missing")
     np.testing.assert_array_equal(graph.observed, [[False], [True], [False]])

@@ -424,6 +424,10 @@ def test_of_rows_with_one_name_the_kept_one_does_not_depend_on_their_order():
         table = entities_of(TWO_COLUMNS, {"city": city, "state": state, "x": x, "y": y})
         assert table.values.tolist() == [[1, 9]]  # smallest x, then smallest y, a missing one last
         assert table.notices == ("two: 3 rows left out that repeat a name",)
+    twice = entities_of(
+        TWO_COLUMNS, {"city": ["a"] * 2, "state": ["S"] * 2, "x": ["1", "2"], "y": ["1", "2"]}
+    )
+    assert twice.notices == ("two: 1 row left out that repeats a name",)
 
 
 @pytest.mark.parametrize(

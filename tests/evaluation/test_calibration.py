@@ -236,6 +236,46 @@ def test_a_relation_has_its_own_temperature_where_it_has_labels_enough() -> None
     assert found["test"]["count"] == 6 and found["test"]["positives"] == 3
 
 
+@pytest.mark.parametrize("kind", ["global", "relation"])
+def test_scores_that_are_log_odds_already_stay_as_they_are(kind: str) -> None:
+    """Relation 0 is an order core's: the scale of the others is the one that they have without it."""
+    rng = np.random.default_rng(1)
+    entities = 2 * LEAST_LABELS
+    facts = [[i, r, j] for r in (0, 1) for i in range(entities) for j in range(i) if (i + j) % 7 == 0]
+    graph = graph_of([[0, 0, 1]], facts, facts[:3], entities=entities)
+    alone = graph_of([[0, 0, 1]], [fact for fact in facts if fact[1] == 1], facts[:3], entities=entities)
+    noise = rng.logistic(size=(entities, entities))
+
+    def scored(heads: np.ndarray, relation: int) -> Iterator[tuple[int, np.ndarray]]:
+        yield (
+            0,
+            (3.0 if relation == 0 else 0.5)
+            * (np.subtract.outer(heads, np.arange(entities)) / 10 + noise[heads]),
+        )
+
+    found = calibrate(graph, scored, kind=kind, selection="reversed", seed=0, log_odds=(0,))
+    other = calibrate(alone, scored, kind=kind, selection="reversed", seed=0)
+    assert found is not None and other is not None
+    assert found["relations"]["r0"] == {"temperature": 1.0, "shift": 0.0}
+    for name in ("temperature", "shift"):
+        assert found[name] == pytest.approx(other[name], rel=1e-9)
+    read = Calibration.from_report(found, graph.vocabulary.relations, "report.json")
+    scores = np.array([-30.0, -1.0, 0.0, 4.0])
+    np.testing.assert_array_equal(read.probability(scores, 0), sigmoid(scores))
+    assert not np.allclose(read.probability(scores, 1), sigmoid(scores))
+
+
+def test_where_all_scores_are_log_odds_nothing_is_scaled() -> None:
+    graph = graph_of([[0, 0, 1]], [[2, 0, 1], [3, 0, 2]], [[3, 0, 1]])
+
+    def scored(heads: np.ndarray, relation: int) -> Iterator[tuple[int, np.ndarray]]:
+        yield 0, np.subtract.outer(heads, np.arange(4)).astype(float)
+
+    found = calibrate(graph, scored, kind="global", selection="reversed", seed=0, log_odds=(0,))
+    assert found is not None and (found["temperature"], found["shift"]) == (1.0, 0.0)
+    assert found["valid"]["after"] == found["valid"]["before"] == found["valid"]["temperature"]
+
+
 def test_without_labels_of_both_kinds_nothing_is_fitted() -> None:
     for valid in ([], [[0, 0, 1]]):
         graph = graph_of([[0, 1, 1]], valid, [], entities=1 if not valid else 2)

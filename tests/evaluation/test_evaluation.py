@@ -159,7 +159,7 @@ def test_the_selection_rule_is_the_one_that_was_asked_for() -> None:
 def test_a_score_that_is_not_finite_stops_the_evaluation() -> None:
     model, parameters = simple_model()
     broken = parameters | {"relation_embedding": parameters["relation_embedding"].at[1, 0].set(jnp.nan)}
-    with pytest.raises(FloatingPointError, match="non-finite scores for relation 1, heads 1, 2, 3"):
+    with pytest.raises(FloatingPointError, match="non-finite scores under relation .* of 3 heads: .*; .*; "):
         evaluator(model)(broken, "test")
 
 

@@ -232,7 +232,7 @@ def test_a_score_that_is_not_finite_is_an_error(bad):
     scores[1, 2, 0] = bad
     with pytest.raises(FloatingPointError, match="non-finite scores for relation 1"):
         measured(graph_of([(1, 0, 0), (2, 1, 0)]), scores)
-    with pytest.raises(FloatingPointError, match="a difference of scores is not finite"):
+    with pytest.raises(FloatingPointError, match="1 difference of scores not finite, of 2"):
         OrderSums.of(np.array([0.0, bad]), np.zeros(2))
 
 

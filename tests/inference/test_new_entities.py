@@ -139,6 +139,8 @@ def test_a_table_of_new_entities_is_read_by_the_names_of_its_columns() -> None:
     more = extended_graph(graph, new)
     assert more.vocabulary.entities[8:] == ("a", "b") and more.values[8].tolist() == [3.0, 0.0]
     assert read_new_entities(table, graph, "who")[0].names == new.names
+    behind = TableFile("new.csv", {"size": ["3", ""], "who": ["a", "b"]})
+    assert read_new_entities(behind, graph, "who")[0].names == new.names
 
 
 @pytest.mark.parametrize(
@@ -148,6 +150,10 @@ def test_a_table_of_new_entities_is_read_by_the_names_of_its_columns() -> None:
         ({"who": ["e1"], "size": [1]}, "data row 1 ('e1') is in the graph already"),
         ({"who": [""], "size": [1]}, "data row 1 ('') has no name"),
         ({"who": ["a"], "size": ["tall"]}, "column 'size' must hold plain numbers or empty cells"),
+        (
+            {"size": [1, 2], "who": ["a", "b"]},
+            "must name the entities but is 'size', a field of the graph; put",
+        ),
         ({"who": ["a"], "siz": [1]}, "no value of a field of the graph; its fields are 'size', 'noise'"),
     ],
 )

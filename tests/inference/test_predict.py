@@ -222,6 +222,32 @@ def test_a_file_of_queries_is_answered_in_every_format(
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"a.{suffix}", "q.tsv"]
 
 
+def test_one_answer_is_of_one_query(command: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+    queries, out = tmp_path / "q.tsv", tmp_path / "a.csv"
+    queries.write_text("quay\theavier_than\n")
+    assert f"answers to 1 query are in {out}" in command(f"--queries={queries}", f"--out={out}")[1]
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        ("quay\tnear\n\nqu\u00e4y\tnear\n".encode("latin-1"), "3: byte 0xe4 at byte 3"),
+        (b"quay\tnear\rlamp\tn\xc3\r", "2: byte 0xc3 at byte 7"),
+        ("\u00e4".encode() + b"\xff\tnear\n", "1: byte 0xff at byte 3"),
+        ("quay\tnear\n".encode("utf-16"), "1: byte 0xff at byte 1"),
+    ],
+)
+def test_a_byte_of_another_encoding_is_told_with_its_line(
+    command: Callable[..., tuple[int, str, str]], tmp_path: Path, content: bytes, place: str
+) -> None:
+    queries, out = tmp_path / "q.tsv", tmp_path / "a.csv"
+    queries.write_bytes(content)
+    code, _, err = command(f"--queries={queries}", f"--out={out}")
+    assert (code, out.exists()) == (2, False)
+    assert err.startswith(f"error: {queries}:{place} is not UTF-8; save the file as UTF-8")
+    assert err.count("\n") == 1
+
+
 def test_queries_may_come_through_a_pipe(
     command: Callable[..., tuple[int, str, str]], tmp_path: Path
 ) -> None:

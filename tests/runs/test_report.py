@@ -19,7 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from numcoke_jax.data.graph import NumericGraph, Vocabulary, graph_hash
-from numcoke_jax.runs.environment import describe_environment, git_revision, package_versions
+from numcoke_jax.runs.environment import (
+    describe_environment,
+    git_revision,
+    package_versions,
+    processor_model,
+)
 from numcoke_jax.runs.report import build_report
 from numcoke_jax.runs.workdir import read_vocabulary, write_vocabulary
 from numcoke_jax.system import files as files_module
@@ -28,6 +33,27 @@ from numcoke_jax.system.files import read_json, write_json_atomically
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("processor\t: 0\nmodel name\t: Some CPU @ 2.00GHz\n", "Some CPU @ 2.00GHz"),
+        ("processor\t: 0\nHardware\t: Some board\n", "Some board"),
+        ("model name\t:\n", None),
+        (None, None),
+    ],
+)
+def test_the_processor_is_called_as_the_system_calls_it(
+    text: str | None, name: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.processor", lambda: "")
+    file = tmp_path / "cpuinfo"
+    if text is not None:
+        file.write_text(text)
+    assert processor_model(file) == name
+    monkeypatch.setattr("platform.processor", lambda: "another")
+    assert processor_model(file) == (name or "another")
 
 
 def make_graph(**changes: Any) -> NumericGraph:
@@ -271,6 +297,7 @@ def test_the_environment_names_versions_device_random_numbers_code_and_data(
     assert environment["python"] == ".".join(map(str, sys.version_info[:3]))
     assert environment["device_kind"] == jax.devices()[0].device_kind
     assert environment["cpu_cores"] == len(os.sched_getaffinity(0))
+    assert environment["processor"] == processor_model()
     assert environment["devices"] == jax.device_count() and environment["processes"] == 1
     assert environment["xla_flags"] == "--xla_some_flag=1"
     assert environment["prng_implementation"] == str(jax.random.key_impl(jax.random.key(0))).split("(")[

@@ -21,6 +21,7 @@ from numcoke_jax.cli.main import main
 from numcoke_jax.inference.trained import load_trained
 from numcoke_jax.runs import memory
 from numcoke_jax.runs.logs import read_metrics
+from numcoke_jax.runs.loop import train_and_evaluate
 from numcoke_jax.runs.resume import checkpoints_of
 from numcoke_jax.runs.run import Run, create_run
 from numcoke_jax.runs.screen import Screen
@@ -41,7 +42,33 @@ from tests.tiny_runs import (
     stopped,
     train,
     without_times,
+    write_folder,
 )
+
+# B01 and relations: what training never saw
+
+
+def test_facts_of_a_relation_without_a_training_fact_are_named_and_in_no_metric(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "graph")
+    with open(folder / "test.txt", "a") as file:
+        file.write("e0\tstranger\te1\ne1\tstranger\te2\n")
+    with open(folder / "valid.txt", "a") as file:
+        file.write("e2\tstranger\te0\ne3\thigher\tnew\n")
+    run = create_run(small(folder))
+    screen = io.StringIO()
+    with compiled_fast():
+        report = dict[str, Any](train_and_evaluate(small(folder), tmp_path / "run", Screen(screen)))
+    assert report["unseen_relations"] == {"stranger": {"valid": 1, "test": 2}}
+    assert list(report["relations"]) == ["higher"] == list(report["order"]["relations"])
+    for split, left_out in (("valid", 1), ("test", 2)):
+        assert report[split]["count"] == len(run.graph.split(split)) - left_out
+        assert report["protocol"]["facts"][split] == len(run.graph.split(split))
+    assert report["test"] == {**report["relations"]["higher"], "exclude_self": report["test"]["exclude_self"]}
+    assert report["order"]["all"]["count"] == report["test"]["count"]
+    said = "facts of such relations are left out of all metrics"
+    assert said in screen.getvalue()
+    assert run.judged.train is run.graph.train and run.judged.vocabulary == run.graph.vocabulary
+
 
 # E01: label smoothing
 

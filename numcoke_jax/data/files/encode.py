@@ -2,16 +2,18 @@
 
 Names are sorted by code point before they get ids, facts are unique and sorted by (relation, head,
 tail): the same rows in another order, or with repeats, give the same arrays bit for bit.  The entities
-are those that train, valid or test mention; the fields are those with a value of such an entity.
+are those that train, valid or test mention, and those listed as without facts; the fields are those with a
+value of such an entity.
 """
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from numcoke_jax.data.files import findings
+from numcoke_jax.data.files import findings, suspicions
 from numcoke_jax.data.files.findings import FieldSummary, GraphReport, contains
 from numcoke_jax.data.files.lines import in_one_chunk
 from numcoke_jax.data.files.numbers import aggregate
@@ -28,7 +30,10 @@ class _Coded:
 
 
 def encode_graph(
-    splits: dict[str, pa.Table], negatives: pa.Table | None, literals: pa.Table | None
+    splits: dict[str, pa.Table],
+    negatives: pa.Table | None,
+    literals: pa.Table | None,
+    without_facts: Sequence[str] = (),
 ) -> tuple[NumericGraph, GraphReport]:
     """The graph that tables of names describe.
 
@@ -37,6 +42,7 @@ def encode_graph(
         dictionary-encoded string; a missing split is empty.
       negatives: the same columns, or None.
       literals: columns entity, field (strings) and value (finite float64), or None.
+      without_facts: names that are entities although no fact mentions them; others may be among them.
 
     Raises:
       UserError: train has no rows, or a literal value is not finite.
@@ -47,7 +53,8 @@ def encode_graph(
     if train is None or len(train[0].codes) == 0:
         raise UserError("train.txt holds no facts; training needs at least one")
     columns = [column for facts in coded.values() if facts for column in facts]
-    entities = _sorted_names([column for i, column in enumerate(columns) if i % 3 != RELATION])
+    mentioned = _sorted_names([column for i, column in enumerate(columns) if i % 3 != RELATION])
+    entities = _with_names(mentioned, without_facts)
     relations = _sorted_names(columns[RELATION::3])
     rows = {split: _to_ids(facts, entities, relations) for split, facts in coded.items()}
     negative_rows = _encode_negatives(negatives, entities, relations, report)
@@ -59,7 +66,10 @@ def encode_graph(
     del rows, negative_rows
     entity_names, relation_names = tuple(entities.to_pylist()), tuple(relations.to_pylist())
     report.num_entities, report.num_relations = len(entities), len(relations)
+    alone = entities.filter(pc.invert(pc.is_in(entities, value_set=mentioned)))
+    report.entities_without_facts = tuple(alone.to_pylist())
     findings.check_facts(report, facts, keys, entity_names, relation_names)
+    report.suspicions += suspicions.column_order(facts, entity_names, relation_names)
     kept = ~contains(keys["train"], negative_keys)
     report.negatives_training_facts = int((~kept).sum())
     report.negatives = int(kept.sum())
@@ -68,6 +78,7 @@ def encode_graph(
 
     field_names, values, observed = _encode_literals(literals, entities, entity_names, report)
     _check_names(report, entities, relations, pa.array(field_names, pa.string()))
+    _check_literal_names(report, frozenset(entity_names))
     graph = NumericGraph(
         vocabulary=Vocabulary(entity_names, relation_names, field_names),
         train=facts["train"],
@@ -102,6 +113,14 @@ def _sorted_names(columns: list[_Coded]) -> pa.Array:
     """All names of the columns once, sorted by code point (the order of their UTF-8 bytes)."""
     names = pc.unique(pa.chunked_array([column.names for column in columns], type=pa.string()))
     return names.take(pc.sort_indices(names))
+
+
+def _with_names(names: pa.Array, more: Sequence[str]) -> pa.Array:
+    """The sorted names and others that may be among them, sorted by code point."""
+    if not more:
+        return names
+    every = pc.unique(pa.concat_arrays([names, pa.array(more, pa.string())]))
+    return every.take(pc.sort_indices(every))
 
 
 def _look_up(column: _Coded, names: pa.Array) -> np.ndarray:
@@ -217,7 +236,21 @@ def _check_names(report: GraphReport, entities: pa.Array, relations: pa.Array, f
     kinds = (pa.concat_arrays([entities, unknown]), relations, fields)
     report.look_alikes = tuple(group for names in kinds for group in findings.find_look_alikes(names))
     report.padded_names = tuple(name for names in kinds for name in findings.find_padded(names))
-    unseen = pa.array(report.unseen_entities, pa.string())
+    unseen = pa.array(sorted({*report.unseen_entities, *report.entities_without_facts}), pa.string())
     seen = entities.filter(pc.invert(pc.is_in(entities, value_set=unseen)))
     report.near_misses = findings.find_near_misses(unknown, entities)
     report.near_misses += findings.find_near_misses(unseen, seen)
+    report.namespace_misses = suspicions.find_namespace_misses(unknown, entities)
+    report.namespace_misses += suspicions.find_namespace_misses(unseen, seen, bare=True)
+
+
+def _check_literal_names(report: GraphReport, entities: frozenset[str]) -> None:
+    """Whether the literals seem to be about entities that the facts call otherwise."""
+    unknown = set(report.unknown_literal_entities)
+    report.suspicions += suspicions.literal_names(
+        report.literal_rows,
+        report.literals_unknown,
+        report.unknown_literal_entities,
+        [pair for pair in (*report.namespace_misses, *report.near_misses) if pair[0] in unknown],
+        [field for field in report.dropped_fields if field in entities],
+    )

@@ -3,7 +3,9 @@
 Policies, in one place:
 
 * a repeated fact counts once; facts shared by two splits stay in both and are reported;
-* entities and relations that training never saw keep their rows and are ranked like any other;
+* entities that training never saw keep their rows and are ranked like any other;
+* of a relation without a training fact nothing can be learned: its facts are in no metric, and report.json
+  names it (`variants.without_unseen_relations`);
 * negatives that are training facts, or that name something unknown, are dropped; negatives that
   contradict valid or test facts are reported and kept, because using them would leak those facts;
 * names that look alike (outer or different white space, invisible characters, Unicode normalisation
@@ -17,9 +19,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, fact_keys
+from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, fact_keys
 from numcoke_jax.system.errors import plural, plural_of, shown_name
 
+EMPTY = {"valid": "early stopping has nothing to go by", "test": "nothing to rank"}  # what follows
 SHOWN_NAMES = 3  # examples in a notice
 INVISIBLE = "[\u00ad\u200b-\u200d\u2060\ufeff]"  # soft hyphen, zero-width characters
 
@@ -44,6 +47,7 @@ class GraphReport:
       overlaps: (split, later split) -> facts in both.
       inverse_pairs: unordered pairs (h, r, t), (t, r, h), h != t, that are both facts of some split.
       unseen_entities, unseen_relations: names in valid or test that training lacks, sorted.
+      entities_without_facts: names that are entities although no fact of any split mentions them, sorted.
       unseen_facts: facts with an unseen name in valid and in test, per split.
       negative_rows, ..._repeated, ..._training_facts, ..._unknown (rows with an unknown name),
         ..._contradicting (split -> kept negatives that are facts of it), negatives (kept).
@@ -55,6 +59,8 @@ class GraphReport:
       look_alikes: groups of names that look alike; padded_names: names with outer white space;
         near_misses: (name that no fact mentions or that training lacks, known entity that differs only in
         quotes, brackets, case or underscores for spaces).
+      namespace_misses: the same for names that differ in their namespace only.
+      suspicions: questions whether the files mean what they were read as (`suspicions.py`), one line each.
       source_notes: what the files themselves were like (headers, missing files).
       errors: faults of the data, one line each; a graph that comes with errors is not to be trained on.
     """
@@ -69,6 +75,7 @@ class GraphReport:
     inverse_pairs: int = 0
     unseen_entities: tuple[str, ...] = ()
     unseen_relations: tuple[str, ...] = ()
+    entities_without_facts: tuple[str, ...] = ()
     unseen_facts: dict[str, int] = dataclasses.field(default_factory=dict)
     negative_rows: int = 0
     negatives: int = 0
@@ -90,12 +97,18 @@ class GraphReport:
     fields: tuple[FieldSummary, ...] = ()
     look_alikes: tuple[tuple[str, ...], ...] = ()
     near_misses: tuple[tuple[str, str], ...] = ()
+    namespace_misses: tuple[tuple[str, str], ...] = ()
     padded_names: tuple[str, ...] = ()
+    suspicions: list[str] = dataclasses.field(default_factory=list)
     source_notes: list[str] = dataclasses.field(default_factory=list)
     errors: list[str] = dataclasses.field(default_factory=list)
 
     def notices(self) -> list[str]:
-        """Every finding, one line each: notes on the files first, then the warnings."""
+        """Every finding, one line each: what the files seem not to mean, notes on them, the warnings."""
+        return [*self.suspicions, *self.milder_notices()]
+
+    def milder_notices(self) -> list[str]:
+        """The findings besides the suspicions."""
         return [*self.source_notes, *self.warnings()]
 
     def warnings(self) -> list[str]:
@@ -126,10 +139,17 @@ class GraphReport:
             if self.unseen_relations:
                 names.append(_counted_names(self.unseen_relations, "relation", "relations"))
             where = ", ".join(f"{count} {split}" for split, count in self.unseen_facts.items())
+            policies = ["entities are ranked like any other"] if self.unseen_entities else []
+            policies += (
+                ["facts of such relations are left out of all metrics"] if self.unseen_relations else []
+            )
             lines.append(
                 f"unseen in training: {' and '.join(names)} in {plural(unseen, 'fact')} ({where}); "
-                "they are ranked like any other"
+                f"{', '.join(policies)}"
             )
+        if self.entities_without_facts:
+            alone = _counted_names(self.entities_without_facts, "entity", "entities")
+            lines.append(f"in no fact: {alone}; they are kept, and ranked like any other")
         loops = sum(self.self_loops.values())
         if loops:
             lines.append(f"self-loops, facts that link an entity to itself: {loops:,}; they are kept")
@@ -162,12 +182,12 @@ class GraphReport:
 
     def _literal_warnings(self) -> list[str]:
         lines = []
-        if self.unknown_literal_entities:
+        if self.unknown_literal_entities and self.literals_unknown < self.literal_rows:  # else: a suspicion
             names = _counted_names(self.unknown_literal_entities, "entity", "entities")
             lines.append(
                 f"literals: {plural(self.literals_unknown, 'row')} ignored, of {names} that no fact mentions"
             )
-        if self.dropped_fields:
+        if self.dropped_fields and self.fields:
             lines.append(
                 f"literals: {_counted_names(self.dropped_fields, 'field', 'fields')} left without any value"
             )
@@ -203,12 +223,17 @@ class GraphReport:
                 f"look-alike names, different only in white space, invisible characters or Unicode form: "
                 f"{plural(len(self.look_alikes), 'group')}, kept as different names: {examples}"
             )
-        if self.near_misses:
-            pairs = "; ".join(f"{miss!a} / {name!a}" for miss, name in self.near_misses[:SHOWN_NAMES])
-            lines.append(
-                f"{plural(len(self.near_misses), 'name')} would be known but for quotes, brackets, case or "
-                f"underscores: {pairs}"
-            )
+        kinds = (
+            (self.near_misses, "quotes, brackets, case or underscores"),
+            (self.namespace_misses, "the namespace"),
+        )
+        # Where no literal fits, a suspicion has said so already.
+        said = set(self.unknown_literal_entities if self.literals_unknown == self.literal_rows else ())
+        for found, difference in kinds:
+            left = [pair for pair in found if pair[0] not in said]
+            if left:
+                pairs = "; ".join(f"{miss!a} / {name!a}" for miss, name in left[:SHOWN_NAMES])
+                lines.append(f"{plural(len(left), 'name')} would be known but for {difference}: {pairs}")
         if self.padded_names:
             names = ", ".join(map(ascii, self.padded_names[:SHOWN_NAMES]))
             count = plural(len(self.padded_names), "name")
@@ -244,12 +269,24 @@ def check_facts(
     seen_entity[splits["train"][:, [HEAD, TAIL]].ravel()] = True
     seen_relation = np.zeros(len(relations), dtype=bool)
     seen_relation[splits["train"][:, RELATION]] = True
-    report.unseen_entities = tuple(entities[i] for i in np.flatnonzero(~seen_entity).tolist())
+    mentioned = seen_entity.copy()
+    for split in SPLITS[1:]:
+        mentioned[splits[split][:, [HEAD, TAIL]].ravel()] = True
+    report.unseen_entities = tuple(entities[i] for i in np.flatnonzero(mentioned & ~seen_entity).tolist())
     report.unseen_relations = tuple(relations[i] for i in np.flatnonzero(~seen_relation).tolist())
     for split in SPLITS[1:]:
         head, relation, tail = splits[split].T
         known = seen_entity[head] & seen_relation[relation] & seen_entity[tail]
         report.unseen_facts[split] = int((~known).sum())
+
+
+def empty_splits(graph: NumericGraph) -> list[str]:
+    """A note on each split without facts, with what follows from it."""
+    return [
+        f"{split}.txt holds no facts: {consequence}"
+        for split, consequence in EMPTY.items()
+        if not len(graph.split(split))
+    ]
 
 
 def contains(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
     train.txt  valid.txt  test.txt      head <tab> relation <tab> tail
     neg.txt                             optional: triples known to be false
     literals/numerical_literals.txt     optional: entity <tab> field <tab> value
+    entities_without_facts.txt          optional: a name on each line, of entities that no fact mentions
 
 Each file may be packed as `NAME.gz` or `NAME.zip` instead.  `lines.py`, `headers.py` and
 `numbers.py` say how lines, header rows and values are read.
@@ -22,7 +23,7 @@ from numcoke_jax.config.schema import choices
 from numcoke_jax.data.files import headers
 from numcoke_jax.data.files.archive import GraphFiles
 from numcoke_jax.data.files.encode import encode_graph
-from numcoke_jax.data.files.findings import GraphReport
+from numcoke_jax.data.files.findings import EMPTY, GraphReport
 from numcoke_jax.data.files.lines import (
     FACT_COLUMNS,
     LISTED_LINES,
@@ -30,13 +31,15 @@ from numcoke_jax.data.files.lines import (
     DataError,
     TextFile,
     line_numbers,
+    read_names,
     read_triples,
 )
 from numcoke_jax.data.files.numbers import parse_values
-from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph
+from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, entities_without_facts
 from numcoke_jax.system.errors import UserError, list_some, plural, shown_name
 
 LITERALS = "literals/numerical_literals.txt"
+WITHOUT_FACTS = "entities_without_facts.txt"
 BAD_VALUES = choices("data.bad_values")
 UNREADABLE_STARTS = (
     "\ufeff",
@@ -77,13 +80,14 @@ def inspect_folder(
     try:
         facts = _read_facts(files, source)
         literals = _read_literals(files, source, bad_values)
+        without_facts = _read_without_facts(files, source)
     except UserError as error:  # a file that cannot be read, by its name inside the folder
         raise UserError(f"{path}: {error}") from error
     source.source_notes += files.notes
     if any(split not in facts for split in SPLITS) or facts["train"].num_rows == 0:
         return None, source
     splits = {split: facts[split] for split in SPLITS}
-    graph, report = encode_graph(splits, facts.get("neg"), literals)
+    graph, report = encode_graph(splits, facts.get("neg"), literals, without_facts)
     report.source_notes, report.errors = source.source_notes, source.errors
     report.literals_bad = source.literals_bad
     report.literals_converted = source.literals_converted
@@ -114,6 +118,9 @@ def write_folder(graph: NumericGraph, path: str | os.PathLike) -> None:
             made = scratch / "made"  # with the permissions of the user's umask, which `mkdtemp` ignores
             made.mkdir()
             _write_facts(graph, made, entities, relations)
+            alone = entities_without_facts(graph)
+            if len(alone):
+                _write_rows(made / WITHOUT_FACTS, (entities, alone))
             if fields:
                 (made / LITERALS).parent.mkdir()
                 rows, columns = np.nonzero(graph.observed)
@@ -147,7 +154,7 @@ def _read_facts(stored: GraphFiles, report: GraphReport) -> dict[str, pa.Table]:
             except DataError as error:
                 report.errors += error.problems
     facts = _skip_headers(facts, files, report)
-    for split, consequence in (("valid", "early stopping has nothing to go by"), ("test", "nothing to rank")):
+    for split, consequence in EMPTY.items():
         if split in facts and facts[split].num_rows == 0:
             report.source_notes.append(f"{split}.txt holds no facts: {consequence}")
     if "train" in facts and facts["train"].num_rows == 0:
@@ -222,7 +229,7 @@ def _read_literals(files: GraphFiles, report: GraphReport, bad_values: str) -> p
         if bad_values == "error":
             report.errors.append(
                 f"{listed}; {header}write plain decimal numbers, or have these rows left out: "
-                "--config.data.bad_values=missing (--bad-values=missing of data.check)"
+                "--data.bad_values=missing (--bad-values=missing of numcoke data check)"
             )
         else:
             report.literals_bad = len(parsed.bad)
@@ -231,6 +238,16 @@ def _read_literals(files: GraphFiles, report: GraphReport, bad_values: str) -> p
             )
     literals = pa.table({"entity": table["entity"], "field": table["field"], "value": parsed.values})
     return literals.filter(pa.array(good))
+
+
+def _read_without_facts(files: GraphFiles, report: GraphReport) -> list[str]:
+    """The names of entities that no fact has to mention."""
+    file = files.find(WITHOUT_FACTS)
+    try:
+        return read_names(file) if file else []
+    except DataError as error:
+        report.errors += error.problems
+        return []
 
 
 def _list_bad_values(file: TextFile, texts: pa.ChunkedArray, bad: dict[int, str]) -> str:
@@ -285,9 +302,8 @@ def _write_rows(path: Path, *columns: tuple[pa.Array, np.ndarray]) -> None:
         for start in range(0, num_rows, ROWS_WRITTEN_AT_ONCE):
             rows = slice(start, start + ROWS_WRITTEN_AT_ONCE)
             cells = [names.take(pa.array(ids[rows])) for names, ids in columns]
-            lines = pc.binary_join_element_wise(
-                *cells[:-1], pc.binary_join_element_wise(cells[-1], "", "\n"), "\t"
-            )
+            ended = pc.binary_join_element_wise(cells[-1], "", "\n")
+            lines = pc.binary_join_element_wise(*cells[:-1], ended, "\t") if cells[1:] else ended
             stream.write("".join(lines.to_pylist()).encode())
         stream.flush()
         os.fsync(stream.fileno())  # before the folder gets its name, for the case of a power cut

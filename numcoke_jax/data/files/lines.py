@@ -119,6 +119,24 @@ def read_triples(file: TextFile, columns: tuple[str, str, str], plain: tuple[str
     return table.filter(pc.invert(all_blank))
 
 
+def read_names(file: TextFile) -> list[str]:
+    """The names of a file with one on each line, blank lines left out.
+
+    Raises DataError for a line that is not one name, and UserError when the file cannot be read.
+    """
+    names = []
+    for number, line in _numbered_lines(file):
+        try:
+            name = line.decode()
+        except UnicodeDecodeError:
+            raise DataError([f"{file.name}:{number}: is not UTF-8; save the file as UTF-8"]) from None
+        if "\t" in name or "\0" in name:
+            raise DataError([f"{file.name}:{number}: needs one name, without tabs and NUL characters"])
+        if name.strip():
+            names.append(name)
+    return names
+
+
 def in_one_chunk(column: pa.ChunkedArray) -> pa.DictionaryArray:
     """A dictionary-encoded column as one array with one dictionary."""
     if column.num_chunks > 1:  # unifying hashes the dictionary of every chunk: once is enough

@@ -5,7 +5,7 @@ What counts as a number, after outer white space is removed:
 * decimal numbers: `12`, `-0.5`, `.5`, `5.`, `+3e-4`, leading zeros allowed, read to the nearest float64;
 * the same inside double quotes (`"12"`), or as an RDF literal of a numeric XML Schema type, also with
   single quotes or none (`"12"^^<http://www.w3.org/2001/XMLSchema#integer>`, `1.5^^xsd:double`,
-  `"1960"^^xsd:gYear`);
+  `"1960"^^xsd:gYear`), if it is in the type's range; the time zone of a year is left out;
 * decimal digits of any script, the minus sign U+2212, the Arabic decimal point U+066B and the full-width
   signs and point: they stand for ASCII characters one to one, so the conversion is exact.
 
@@ -47,6 +47,25 @@ INTEGER_TYPES = frozenset(
         "unsignedByte",
     )
 )
+_SIGNED = {
+    name: (-(2**bits), 2**bits - 1) for name, bits in (("byte", 7), ("short", 15), ("int", 31), ("long", 63))
+}
+_UNSIGNED = {
+    f"unsigned{name}": (0, 2**bits - 1)
+    for name, bits in (("Byte", 8), ("Short", 16), ("Int", 32), ("Long", 64))
+}
+RANGES: dict[str, tuple[int | None, int | None]] = {  # of integer types: the least and the largest
+    **_SIGNED,
+    **_UNSIGNED,
+    "nonNegativeInteger": (0, None),
+    "positiveInteger": (1, None),
+    "nonPositiveInteger": (None, 0),
+    "negativeInteger": (None, -1),
+}
+MOST_DIGITS = 100  # more need not be told apart from infinity, and Python refuses to read thousands
+LARGEST_FLOAT = float(np.finfo(np.float32).max)
+ZONED_YEARS = "years with a time zone, which is left out"
+ZONE = re.compile(r"([-+]?[0-9]+)(?:Z|[-+][0-9]{2}:[0-9]{2})\Z")  # of a year
 REAL_TYPES = frozenset(("decimal", "double", "float"))
 NON_FINITE_WORDS = frozenset(("nan", "inf", "infinity"))
 THOUSANDS, DECIMAL_COMMA, UNIT = (
@@ -125,8 +144,10 @@ def parse_number(text: str) -> tuple[float | None, str]:
         datatype = known[1] if known else re.split("[/#:]", typed[4])[-1]
         if not known or datatype not in INTEGER_TYPES | REAL_TYPES:
             return None, f"type {datatype} is not numeric"
-        if datatype in INTEGER_TYPES and not INTEGER.match(number):
-            return None, f"not of type {datatype}"
+        if datatype == "gYear" and (zoned := ZONE.match(number)):
+            note, number = ZONED_YEARS, zoned[1]
+        if wrong := _outside_type(number, datatype):
+            return None, wrong
     if not re.match(PLAIN_NUMBER, number):
         return None, _why_not_a_number(number)
     value = float(number)
@@ -135,6 +156,21 @@ def parse_number(text: str) -> tuple[float | None, str]:
     if value == 0 and re.search("[1-9]", re.split("[eE]", number)[0]):
         return None, "not zero, but too small for float64"
     return value + 0.0, note
+
+
+def _outside_type(number: str, datatype: str) -> str:
+    """Why a number is none of its XML Schema type; "" if it is one, or no number at all."""
+    if datatype in INTEGER_TYPES:
+        if not INTEGER.match(number):
+            return f"not of type {datatype}"
+        least, largest = RANGES.get(datatype, (None, None))
+        value = int(number) if len(number) <= MOST_DIGITS else float(number)
+        if least is not None and value < least or largest is not None and value > largest:
+            return f"outside the range of {datatype}"
+    is_float = datatype == "float" and re.match(PLAIN_NUMBER, number)
+    return (
+        f"outside the range of {datatype}" if is_float and LARGEST_FLOAT < abs(float(number)) < np.inf else ""
+    )
 
 
 def aggregate(keys: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, int, int]:

@@ -5,7 +5,7 @@ What becomes of a statement:
 * its object is an IRI: a fact (subject, predicate, object);
 * its object is a literal of a numeric XML Schema type (integer, decimal, double, float, the types derived
   from integer, gYear): a literal of the subject, field is the predicate, by the rules of
-  `data/files/numbers.py`, which refuse NaN, infinities and texts that are not numbers of their type;
+  `data/files/numbers.py`, which refuse NaN, infinities and texts that are no numbers of their type;
 * everything else is left out and counted by kind: texts (also those that look like numbers: they may be
   codes), booleans, dates, values with units of their own datatype, quoted triples, and statements with a
   blank node, which has no name outside its file.
@@ -32,7 +32,15 @@ import numpy as np
 import pyarrow as pa
 
 from numcoke_jax.data.files.lines import BYTE_ORDER_MARK, GZIP_MAGIC
-from numcoke_jax.data.files.numbers import INTEGER, INTEGER_TYPES, PLAIN_NUMBER, REAL_TYPES, parse_values
+from numcoke_jax.data.files.numbers import (
+    INTEGER,
+    INTEGER_TYPES,
+    PLAIN_NUMBER,
+    RANGES,
+    REAL_TYPES,
+    ZONED_YEARS,
+    parse_values,
+)
 from numcoke_jax.system.errors import UserError, plural
 
 FORMATS = {".nt": "N_TRIPLES", ".ntriples": "N_TRIPLES", ".ttl": "TURTLE", ".turtle": "TURTLE"}
@@ -40,6 +48,7 @@ XSD = "http://www.w3.org/2001/XMLSchema#"
 VALUES_AT_ONCE = 100_000
 SHOWN_KINDS = 12  # in a notice
 PLAIN = re.compile(PLAIN_NUMBER)
+LIMITED = RANGES.keys() | {"float"}  # types that do not have every number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +63,7 @@ class RdfContent:
       left_out: kind of statement -> how many were left out.
       prefixes: those that a Turtle file declares, name -> IRI.
       rounded: number of integers beyond 2^53 that float64 cannot hold.
+      zoned: number of years that had a time zone.
     """
 
     entities: list[str]
@@ -66,6 +76,7 @@ class RdfContent:
     left_out: dict[str, int]
     prefixes: dict[str, str]
     rounded: int
+    zoned: int
 
     def describe(self) -> str:
         """What was read and what was left out, in one line."""
@@ -143,6 +154,7 @@ class _Collector:
         self.values: list[np.ndarray] = []
         self.left_out: collections.Counter[str] = collections.Counter()
         self.rounded = 0
+        self.zoned = 0
         self._texts: list[str] = []  # of the literals whose values are not parsed yet
         self._types: list[str] = []
 
@@ -175,6 +187,7 @@ class _Collector:
         """Turns the waiting texts into numbers, or into counts of why they are not numbers."""
         parsed = parse_values(pa.chunked_array([pa.array(self._texts, pa.string())]))
         self.rounded += parsed.rounded
+        self.zoned += parsed.converted.get(ZONED_YEARS, 0)
         values = parsed.values.copy()
         for row, why in parsed.bad.items():
             self.left_out[f"xsd:{self._types[row]} ({why})"] += 1
@@ -200,6 +213,7 @@ class _Collector:
             left_out=dict(self.left_out),
             prefixes=prefixes,
             rounded=self.rounded,
+            zoned=self.zoned,
         )
 
 
@@ -211,6 +225,8 @@ def _numeric_type(datatype: str) -> str:
 
 def _as_number_text(text: str, name: str) -> str:
     """What `parse_values` is given: a plain number as it is, else the typed literal, to be judged by type."""
+    if name in LIMITED:
+        return f'"{text}"^^xsd:{name}'
     plain = INTEGER.match(text) if name in INTEGER_TYPES else PLAIN.match(text)
     return text if plain else f'"{text}"^^xsd:{name}'
 

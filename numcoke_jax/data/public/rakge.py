@@ -279,6 +279,7 @@ def rebuild(
         relations=relations,
         splits={split: held_out[np.sort(half)] for split, half in halves.items()},
         negatives=np.zeros((0, 3), np.int32),
+        kept=np.ones(len(compared.entities), bool),
         shown=shown,
         masked=int(compared.observed.sum() - shown.sum()),
         notices=(),

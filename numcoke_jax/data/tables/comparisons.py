@@ -119,14 +119,17 @@ class Comparisons:
       splits: int64 [n, 3] facts (entity, relation, entity) of train, valid and test, each sorted by
         (relation, head, tail).
       negatives: int64 [n, 3] triples known to be false, sorted likewise.
-      shown: bool [N, M], the cells of entities in triples that are observed and not masked.
-      masked: number of cells of entities in triples that are observed and masked.
+      kept: bool [N], the entities of the graph: those in triples and, unless groups were drawn, the others of
+        the sample, whose compared values are missing or equal.
+      shown: bool [N, M], the cells of kept entities that are observed and not masked.
+      masked: number of cells of kept entities that are observed and masked.
       notices: what a user should know, one line each.
     """
 
     relations: tuple[str, ...]
     splits: dict[str, np.ndarray]
     negatives: np.ndarray
+    kept: np.ndarray
     shown: np.ndarray
     masked: int
     notices: tuple[str, ...]
@@ -172,14 +175,17 @@ def compare(table: EntityTable, relation_fields: Sequence[str], settings: Compar
             f"{table.name}: {len(triples)} comparisons leave none for training; compare more values"
         )
     negatives = nearest_negatives(splits["train"], values, settings.negatives_per_pair)
-    in_triples = np.zeros(len(table.entities), bool)
-    in_triples[triples[:, [0, 2]]] = True
-    cells = table.observed & in_triples[:, None]
+    kept = np.zeros(len(table.entities), bool)
+    kept[triples[:, [0, 2]]] = True
+    if settings.group_size == 0 or settings.group_size >= len(sampled):
+        kept[sampled] = True
+    cells = table.observed & kept[:, None]
     shown = mask_cells(cells, settings.missing_rate, stream(settings.seed, MASK_STREAM))
     return Comparisons(
         relations=tuple(field + RELATION_SUFFIX for field in fields),
         splits=splits,
         negatives=negatives,
+        kept=kept,
         shown=shown,
         masked=int(cells.sum() - shown.sum()),
         notices=tuple(notices),

@@ -192,7 +192,9 @@ def entity_table(spec: TableSpec, table: TableFile) -> EntityTable:
     if len(named) < len(names):
         notices.append(f"{spec.name}: {plural(len(names) - len(named), 'row')} without a name left out")
     if len(kept) < len(named):
-        notices.append(f"{spec.name}: {plural(len(named) - len(kept), 'row')} left out that repeat a name")
+        left_out = len(named) - len(kept)
+        verb = "repeats" if left_out == 1 else "repeat"
+        notices.append(f"{spec.name}: {plural(left_out, 'row')} left out that {verb} a name")
     return EntityTable(
         name=spec.name,
         entities=tuple(names[row] for row in kept),

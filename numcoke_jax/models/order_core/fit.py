@@ -159,7 +159,8 @@ def _by_field(
     """Positions are a field's values; missing ones are expected from the other fields, then from facts."""
     known = scores.observed[:, field]
     positions = sign * np.where(known, scores.scores[:, field], 0.0)
-    prior = ValuePrior(np.delete(scores.filled, field, axis=1))
+    others = scores.others(field)
+    prior = ValuePrior(others.filled, others.variances)
     facts = Comparisons(heads, tails, known, positions)
     beliefs = propagate(facts, prior, least_noise=NOISE_OF_GAP / max(int(known.sum()), 1))
     weights = np.zeros(scores.scores.shape[1])

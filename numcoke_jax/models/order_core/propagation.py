@@ -95,44 +95,49 @@ def propagate(
       least_noise: lower bound of s, far below the gaps between known positions.
       fixed_noise: keep s at `least_noise` and f at 0.
     """
-    nothing = np.zeros(len(facts.heads))
-    ends = [(facts.heads, 1.0), (facts.tails, -1.0)]
-    sites = [_Sites(nothing.copy(), nothing.copy()) for _ in ends]
+    known, positions = facts.known, np.where(facts.known, facts.positions, 0.0)
+    tells = ~(known[facts.heads] & known[facts.tails])  # the others say only how much noise there is
+    heads, tails = facts.heads[tells], facts.tails[tells]
+    gap = positions[facts.heads] - positions[facts.tails]
+    spread = np.zeros(len(gap))
+    sites = [_Sites(np.zeros(len(heads)), np.zeros(len(heads))) for _ in range(2)]
     noise, share = (least_noise, 0.0) if fixed_noise else (FIRST_NOISE, FIRST_REVERSED)
-    mean, variance = np.zeros(len(facts.known)), np.ones(len(facts.known))
+    mean = positions
     for _ in range(ROUNDS):
         before_round = mean
         for sweep in range(SWEEPS):
-            precision, shift = _sums(facts, sites, len(mean))
+            precision, shift = _sums(heads, tails, sites, len(mean))
             if sweep % PRIOR_EVERY == 0:
                 prior_mean, prior_variance = _prior(facts, prior, precision, shift)
             before = mean
             total = 1.0 / prior_variance + precision
             natural = prior_mean / prior_variance + shift
-            mean = np.where(facts.known, facts.positions, natural / total)
-            variance = np.where(facts.known, 0.0, 1.0 / total)
+            mean = np.where(known, positions, natural / total)
             cavities = [
                 _cavities(facts, end, site, total, natural)
-                for (end, _), site in zip(ends, sites, strict=True)
+                for end, site in zip((heads, tails), sites, strict=True)
             ]
             _update(sites, cavities, noise, share)
             if sweep and np.abs(mean - before).max(initial=0.0) < MOVED:
                 break
-        prior.learn(facts.known)
-        gap, spread = cavities[0].mean - cavities[1].mean, cavities[0].variance + cavities[1].variance
+        prior.learn(known)
+        gap[tells] = cavities[0].mean - cavities[1].mean
+        spread[tells] = cavities[0].variance + cavities[1].variance
         if not fixed_noise:
             noise, share, settled = _learned_noise(gap, spread, noise, share, least_noise)
             if settled and np.abs(mean - before_round).max(initial=0.0) < 10 * MOVED:
                 break
     log_predictive = _log_probability(gap / np.sqrt(spread + noise**2), share)
-    free = ~facts.known
-    prior_part = _log_normaliser(1.0 / prior_variance, prior_mean / prior_variance)
-    whole = _log_normaliser(total, natural)
-    evidence = log_predictive.sum() + np.sum((whole - prior_part)[free])
-    for (end, _), cavity in zip(ends, cavities, strict=True):
-        precision = np.divide(1.0, cavity.variance, out=np.ones_like(nothing), where=free[end])
-        evidence += np.sum((_log_normaliser(precision, cavity.mean * precision) - whole[end])[free[end]])
-    return Beliefs(mean, np.sqrt(variance), noise, share, log_predictive, float(evidence))
+    evidence = float(log_predictive.sum())
+    evidence += float(
+        np.sum((_log_normaliser(total, natural) - _log_prior(prior_mean, prior_variance))[~known])
+    )
+    for end, cavity in zip((heads, tails), cavities, strict=True):
+        free = ~known[end]
+        whole = _log_normaliser(total[end[free]], natural[end[free]])
+        evidence += float(np.sum(_log_prior(cavity.mean[free], cavity.variance[free]) - whole))
+    width = np.where(known, 0.0, np.sqrt(1.0 / total))
+    return Beliefs(mean, width, noise, share, log_predictive, evidence)
 
 
 def _log_normaliser(precision: np.ndarray, shift: np.ndarray) -> np.ndarray:
@@ -140,16 +145,22 @@ def _log_normaliser(precision: np.ndarray, shift: np.ndarray) -> np.ndarray:
     return shift**2 / (2.0 * precision) - 0.5 * np.log(precision)
 
 
-def _sums(facts: Comparisons, sites: list[_Sites], count: int) -> tuple[np.ndarray, np.ndarray]:
+def _log_prior(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """The same of a normal distribution."""
+    return _log_normaliser(1.0 / variance, mean / variance)
+
+
+def _sums(
+    heads: np.ndarray, tails: np.ndarray, sites: list[_Sites], count: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Precision and shift that the facts give every entity, float64 [N] each."""
-    heads, tails = sites
-    none = np.zeros(count)  # float64: of no facts, bincount makes integers
-    return (
-        none
-        + np.bincount(facts.heads, heads.precision, count)
-        + np.bincount(facts.tails, tails.precision, count),
-        none + np.bincount(facts.heads, heads.shift, count) + np.bincount(facts.tails, tails.shift, count),
-    )
+    of_heads, of_tails = sites
+
+    def summed(at_head: np.ndarray, at_tail: np.ndarray) -> np.ndarray:
+        # float64 also of no facts, of which bincount makes integers
+        return np.bincount(heads, at_head, count) + np.bincount(tails, at_tail, count) + np.zeros(count)
+
+    return summed(of_heads.precision, of_tails.precision), summed(of_heads.shift, of_tails.shift)
 
 
 def _prior(

@@ -1,11 +1,13 @@
 """What the values say about positions before any fact: a Bayesian linear regression on an entity's scores.
 
-    z_i = phi_i . b + u_i        u_i ~ N(0, t^2),  b_d ~ N(0, a_d)
+    z_i = phi_i . b + u_i        u_i ~ N(0, t^2 + v_i . b^2),  b_d ~ N(0, a_d)
 
 The variances a_d are learned (automatic relevance determination: MacKay 1992, Tipping 2001), so that a field
 that does not help is switched off and false values do no harm.  The regression learns from what is known of
 the positions, each with its precision; an entity's own prior is the prediction from all *other* entities
-(leave-one-out, exact for linear regression), as in belief propagation.
+(leave-one-out, exact for linear regression), as in belief propagation.  A feature that is only expected
+itself, because its value is missing, has a variance v: an entity without any value is known as badly as the
+field is wide, however well the fields agree.
 """
 
 import numpy as np
@@ -21,18 +23,25 @@ class ValuePrior:
 
     Attributes:
       features: float64 [N, D], phi.
+      variances: float64 [N, D], v, 0 where a feature is known; None: all are known.
       residual: t^2.
       coefficients: float64 [D], the posterior mean of b; 0 before `predict`.
       relevance: float64 [D], a.
     """
 
-    def __init__(self, features: Float[np.ndarray, "N D"], residual: float = 1.0) -> None:
+    def __init__(
+        self,
+        features: Float[np.ndarray, "N D"],
+        variances: Float[np.ndarray, "N D"] | None = None,
+        residual: float = 1.0,
+    ) -> None:
         self.features, self.residual = features, residual
+        self.variances = np.zeros(features.shape) if variances is None else variances
         size = features.shape[1]
         self.coefficients = np.zeros(size)
         self.relevance = np.full(size, 1.0 / max(size, 1))
         self._covariance = np.diag(self.relevance)
-        self._targets = self._fitted = self._uncertain = np.zeros(len(features))
+        self._targets = self._fitted = self._uncertain = self._expected = np.zeros(len(features))
 
     def predict(
         self, targets: Float[np.ndarray, " N"], precisions: Float[np.ndarray, " N"]
@@ -45,8 +54,9 @@ class ValuePrior:
         """
         if not self.features.shape[1]:
             return np.zeros(len(targets)), np.full(len(targets), self.residual)
+        self._expected = self.variances @ self.coefficients**2
         with np.errstate(divide="ignore"):
-            weights = 1.0 / (self.residual + 1.0 / precisions)
+            weights = 1.0 / (self.residual + self._expected + 1.0 / precisions)
         targets = np.where(weights > 0, targets, 0.0)
         weighted = self.features * weights[:, None]
         self._covariance = np.linalg.inv(weighted.T @ self.features + np.diag(1.0 / self.relevance))
@@ -55,7 +65,8 @@ class ValuePrior:
         self._uncertain = np.einsum("nd,de,ne->n", self.features, self._covariance, self.features)
         leverage = np.minimum(weights * self._uncertain, LARGEST_LEVERAGE)
         mean = (self._fitted - leverage * targets) / (1.0 - leverage)
-        return mean, self.residual + self._uncertain / (1.0 - leverage)
+        self._expected = self.variances @ self.coefficients**2
+        return mean, self.residual + self._expected + self._uncertain / (1.0 - leverage)
 
     def learn(self, known: np.ndarray) -> None:
         """One EM step of a, and of t^2 if the positions of some entities (`known`, bool [N]) are known."""
@@ -64,7 +75,7 @@ class ValuePrior:
         moments = self.coefficients**2 + np.diag(self._covariance)
         self.relevance = np.clip(moments, *VARIANCES)
         if known.sum() > 2:
-            squares = (self._targets - self._fitted)[known] ** 2 + self._uncertain[known]
+            squares = ((self._targets - self._fitted) ** 2 + self._uncertain - self._expected)[known]
             self.residual = float(np.clip(squares.mean(), *RESIDUALS))
 
     @property

@@ -7,13 +7,18 @@ entities.  A missing score is expected where the others of its row put it.
 """
 
 import dataclasses
+from collections.abc import Iterator
 
 import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import ndtri
 
 EM_STEPS = 20
+MOST_ROWS = (
+    4000  # entities that the correlations are fitted to, evenly spaced: more would not change them much
+)
 SHRINKAGE = 0.05  # of the correlations towards 0
+NUMBERS_AT_ONCE = 2**22  # in the matrices of the rows that are worked on together
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,51 +27,76 @@ class ValueScores:
 
     Attributes:
       scores: float64 [N, M]; NaN where the value is missing.
+      correlations: float64 [M, M], of the fields.
       filled: float64 [N, M]; the expected score where the value is missing.
       variances: float64 [N, M]; of a missing score given the others of its row, 0 where observed.
     """
 
     scores: np.ndarray
+    correlations: np.ndarray
     filled: np.ndarray
     variances: np.ndarray
+
+    @classmethod
+    def of(cls, scores: np.ndarray, correlations: np.ndarray) -> "ValueScores":
+        """Scores, float64 [N, M] with NaN where missing, of fields with these correlations."""
+        parts = [_conditional(rows, correlations) for rows in _in_pieces(scores)]
+        filled, variances, _ = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return cls(scores, correlations, filled, variances)
 
     @property
     def observed(self) -> np.ndarray:
         """Bool [N, M]."""
         return ~np.isnan(self.scores)
 
-    def without(self, cells: Bool[np.ndarray, "N M"]) -> "ValueScores":
-        """The same scores with some cells missing."""
-        scores = np.where(cells, np.nan, self.scores)
-        return ValueScores(scores, *_conditional(scores))
+    def others(self, field: int) -> "ValueScores":
+        """The other fields alone: what is expected of an entity's values does not look at this one."""
+        correlations = np.delete(np.delete(self.correlations, field, axis=0), field, axis=1)
+        return ValueScores.of(np.delete(self.scores, field, axis=1), correlations)
 
 
 def value_scores(quantiles: Float[np.ndarray, "N M"], observed: Bool[np.ndarray, "N M"]) -> ValueScores:
     """The scores of values given as quantiles in (0, 1), read only where `observed`."""
     scores = np.where(observed, ndtri(np.where(observed, quantiles, 0.5)), np.nan)
-    return ValueScores(scores, *_conditional(scores))
+    return ValueScores.of(scores, fitted_correlations(scores))
 
 
-def _conditional(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Scores with expectations in place of missing ones, and the variances of these."""
-    count, fields = scores.shape
-    filled, variances = np.nan_to_num(scores), np.zeros(scores.shape)
-    if not fields:
-        return filled, variances
-    patterns, which = np.unique(~np.isnan(scores), axis=0, return_inverse=True)
-    rows_of = [np.flatnonzero(which.ravel() == number) for number in range(len(patterns))]
+def fitted_correlations(scores: Float[np.ndarray, "N M"]) -> Float[np.ndarray, "M M"]:
+    """The correlations of scores with NaN where missing, by EM."""
+    fields = scores.shape[1]
+    rows = scores[np.linspace(0, len(scores) - 1, min(len(scores), MOST_ROWS)).astype(int)]
     correlations = np.eye(fields)
-    for _ in range(EM_STEPS):
-        spread = np.zeros((fields, fields))  # what the expectations leave out of the second moments
-        for pattern, rows in zip(patterns, rows_of, strict=True):
-            known, unknown = np.flatnonzero(pattern), np.flatnonzero(~pattern)
-            slopes = np.linalg.solve(correlations[np.ix_(known, known)], correlations[np.ix_(known, unknown)])
-            filled[np.ix_(rows, unknown)] = scores[np.ix_(rows, known)] @ slopes
-            left = correlations[np.ix_(unknown, unknown)] - correlations[np.ix_(unknown, known)] @ slopes
-            variances[np.ix_(rows, unknown)] = np.diag(left)
-            spread[np.ix_(unknown, unknown)] += len(rows) * left
-        moments = (filled.T @ filled + spread) / count
-        moments = (1.0 - SHRINKAGE) * moments + SHRINKAGE * np.eye(fields)
+    for _ in range(EM_STEPS if fields > 1 else 0):
+        moments = np.zeros((fields, fields))
+        for piece in _in_pieces(rows):
+            filled, _, left = _conditional(piece, correlations)
+            unknown = np.isnan(piece)
+            moments += filled.T @ filled + np.einsum("nij,ni,nj->ij", left, unknown, unknown, optimize=True)
+        moments = (1.0 - SHRINKAGE) * moments / len(rows) + SHRINKAGE * np.eye(fields)
         deviations = np.sqrt(np.diag(moments))
         correlations = moments / deviations / deviations[:, None]
-    return filled, variances
+    return correlations
+
+
+def _in_pieces(scores: np.ndarray) -> Iterator[np.ndarray]:
+    """Rows of scores, as many at a time as their matrices fit into memory; at least one piece."""
+    size = max(NUMBERS_AT_ONCE // max(scores.shape[1], 1) ** 2, 1)
+    for begin in range(0, max(len(scores), 1), size):
+        yield scores[begin : begin + size]
+
+
+def _conditional(scores: np.ndarray, correlations: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores [n, M] with expectations in place of missing ones, variances of these, covariances [n, M, M].
+
+    With K the known fields of a row, S the correlations and P_K = inverse of S_KK, filled up with zeros: the
+    expectation of the row is S P_K y, its covariance S - S P_K S.
+    """
+    known = ~np.isnan(scores)
+    both = known[:, :, None] & known[:, None, :]
+    alone = np.eye(scores.shape[1], dtype=bool) & ~both  # an unknown field stands apart, which inverts to 1
+    inverse = np.linalg.inv(np.where(both, correlations, 0.0) + alone)
+    slopes = correlations @ np.where(both, inverse, 0.0)
+    expected = np.einsum("nij,nj->ni", slopes, np.where(known, scores, 0.0))
+    left = correlations - slopes @ correlations
+    variances = np.where(known, 0.0, np.diagonal(left, axis1=1, axis2=2).clip(0.0))
+    return np.where(known, scores, expected), variances, left

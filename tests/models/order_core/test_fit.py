@@ -6,7 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from numcoke_jax.models.order_core.fit import OrderFit, RelationOrder, best_field, fit_order, fit_orders
+from numcoke_jax.models.order_core.fit import (
+    OrderFit,
+    RelationOrder,
+    best_field,
+    field_positions,
+    fit_order,
+    fit_orders,
+)
 from tests.models.order_core.problems import drawn, scores_of
 
 
@@ -69,6 +76,28 @@ def test_missing_values_without_facts_are_placed_by_the_other_fields() -> None:
     assert np.corrcoef(found.beliefs.mean[150:], values[150:, 0])[0, 1] > 0.9
     errors = found.beliefs.mean[150:] - values[150:, 0]
     assert np.mean(errors**2) == pytest.approx(np.mean(found.beliefs.width[150:] ** 2), rel=0.6)
+
+
+def test_positions_without_facts_are_as_wide_as_their_errors() -> None:
+    """Rows with the other value and rows without any: the errors, in widths, have a deviation of 1."""
+    errors: dict[bool, list[float]] = {True: [], False: []}
+    widths: dict[bool, list[float]] = {True: [], False: []}
+    for seed in range(8):
+        common = fields(120, 1, seed)
+        values = np.sqrt(0.8) * common + np.sqrt(0.2) * fields(120, 2, seed + 100)
+        shown = hidden(values, 0.3, seed)
+        scores, truth = scores_of(shown), scores_of(values).scores[:, 0]
+        known = np.flatnonzero(scores.observed[:, 0])
+        facts = drawn(values[known, 0], 200, seed=seed)
+        mean, width = field_positions(known[facts[:, 0]], known[facts[:, 1]], scores, 0)
+        for entity in np.flatnonzero(~scores.observed[:, 0]):
+            other = bool(scores.observed[entity, 1])
+            errors[other].append(float((truth[entity] - mean[entity]) / width[entity]))
+            widths[other].append(float(width[entity]))
+    for other, found in errors.items():
+        assert 0.85 < np.std(found) < 1.15, (other, np.std(found))
+    assert 0.5 < np.mean(widths[True]) < 0.75, "0.6 in the long run"
+    assert 0.9 < np.mean(widths[False]) < 1.1, "nothing is known: the whole field"
 
 
 def test_reversed_facts_do_not_hide_the_field() -> None:

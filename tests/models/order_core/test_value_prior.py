@@ -35,6 +35,22 @@ def test_each_prior_is_the_prediction_from_all_other_entities(
         np.testing.assert_allclose((mean[row], variance[row]), expected, rtol=1e-6, atol=1e-8)
 
 
+def test_an_expected_feature_widens_the_prior_by_its_variance() -> None:
+    """Of an entity whose feature has variance v the prior has slope^2 v more; its own fact weighs less."""
+    rng = np.random.default_rng(1)
+    features, precisions = rng.normal(size=(50, 2)), np.full(50, np.inf)
+    targets = features @ [0.8, -0.5] + 0.3 * rng.normal(size=50)
+    variances = np.zeros((50, 2))
+    variances[3] = 0.7, 0.4
+    prior, sure = ValuePrior(features, variances, 0.1), ValuePrior(features, residual=0.1)
+    for one in (prior, sure):
+        one.predict(targets, precisions)
+    (_, wide), (_, narrow) = (one.predict(targets, precisions) for one in (prior, sure))
+    more = prior.coefficients**2 @ [0.7, 0.4]
+    assert wide[3] - narrow[3] == pytest.approx(more, rel=0.02)
+    np.testing.assert_allclose(np.delete(wide, 3), np.delete(narrow, 3), rtol=0.02)
+
+
 def test_targets_without_precision_may_be_anything() -> None:
     features = np.random.default_rng(0).normal(size=(6, 2))
     precisions = np.array([1.0, 2.0, np.inf, 0.0, 0.0, 3.0])

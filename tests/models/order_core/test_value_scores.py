@@ -69,6 +69,21 @@ def test_expected_scores_are_unbiased_and_no_further_off_than_they_say() -> None
         assert 0.7 < np.square(errors).mean() / found.variances[missing, field].mean() < 1.1
 
 
+def test_what_is_expected_of_other_fields_does_not_look_at_a_field() -> None:
+    """Otherwise a regression of the field on them would find itself in their missing values.
+
+    Only the correlations of the others may have learned a little from it.
+    """
+    quantiles = np.random.default_rng(0).uniform(0.05, 0.95, (60, 3))
+    quantiles[::4, 1] = np.nan
+    changed = quantiles.copy()
+    changed[:, 0] = quantiles[::-1, 0]
+    found = [value_scores(np.nan_to_num(q), ~np.isnan(q)).others(0) for q in (quantiles, changed)]
+    np.testing.assert_allclose(found[0].filled, found[1].filled, atol=0.01)
+    np.testing.assert_allclose(found[0].variances, found[1].variances, atol=0.01)
+    assert found[0].filled.shape == (60, 2) and (found[0].variances[::4, 0] > 0).all()
+
+
 def test_few_rows_learn_little() -> None:
     """With 200 independent rows of 4 fields, expectations stay near 0."""
     values = with_holes(np.random.default_rng(4).normal(size=(200, 4)), 0.3)

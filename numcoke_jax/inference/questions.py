@@ -1,0 +1,137 @@
+"""Questions other than (head, relation, ?): the heads of a tail, and the scores of given triples.
+
+A model scores all tails of a head at once, so the heads of a tail take one pass over all heads, a chunk of
+them at a time, and triples one over their different heads.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pandas as pd
+
+from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL
+from numcoke_jax.inference.predict import (
+    COLUMNS,
+    NO_SPLIT,
+    AnswerSettings,
+    Predictor,
+    best_candidates,
+)
+from numcoke_jax.models.order_core.comparative import comparative_relations
+from numcoke_jax.models.score import EncodedEntities
+
+SCORE_COLUMNS = ("head", "relation", "tail", "score", "probability", "likelier")
+
+
+def ask_heads(predictor: Predictor, tail: int, relation: int, settings: AnswerSettings) -> pd.DataFrame:
+    """The best heads of (?, relation, tail), as a table with `COLUMNS`.
+
+    Args:
+      predictor: the trained model.
+      tail: entity id.
+      relation: its id.
+      settings: `candidates` are heads here, and `exclude_self` leaves the tail out.
+
+    Raises:
+      FloatingPointError: a score is not finite.
+    """
+    graph = predictor.graph
+    scores = np.empty((1, graph.num_entities), np.float32)
+    for begin, block in predictor.scored_heads(np.arange(graph.num_entities), relation):
+        scores[0, begin : begin + len(block)] = block[:, tail]
+    known = np.full(scores.shape, NO_SPLIT, np.int8)
+    for place in reversed(range(len(SPLITS))):
+        if SPLITS[place] in settings.splits:
+            facts = graph.split(SPLITS[place])
+            same = (facts[:, RELATION] == relation) & (facts[:, TAIL] == tail)
+            known[0, facts[same, HEAD]] = place
+    _, heads, ranks = best_candidates(scores, np.array([tail]), known, settings)
+    names = graph.vocabulary.entities
+    columns = {
+        "head": [names[head] for head in heads],
+        "relation": graph.vocabulary.relations[relation],
+        "rank": ranks,
+        "tail": names[tail],
+        "score": scores[0, heads].astype(np.float64),
+        "probability": predictor.probabilities(scores[0, heads], heads, np.full_like(heads, tail), relation),
+        "known": np.array([*SPLITS, ""], object)[known[0, heads]],
+    }
+    return pd.DataFrame(columns, columns=list(COLUMNS))
+
+
+def score_triples(predictor: Predictor, triples: np.ndarray) -> pd.DataFrame:
+    """The score of each triple, as a table with `SCORE_COLUMNS`, in their order.
+
+    `likelier` is, for a relation that compares, the end that more likely stands above the other, by what the
+    triple and its reverse have: probabilities if an order core decides the relation, else scores.  It is ""
+    if both are as likely, if head and tail are one entity, and for relations of another kind.
+
+    Args:
+      predictor: the trained model.
+      triples: int [n, 3] ids (head, relation, tail); the same one may come several times.
+
+    Raises:
+      FloatingPointError: a score is not finite.
+    """
+    scores, probabilities = _scored(predictor, triples)
+    relations = triples[:, RELATION]
+    decided = np.isin(relations, [r for r in np.unique(relations) if _is_decided(predictor, int(r))])
+    compare = comparative_relations(predictor.graph.train, predictor.graph.num_relations)
+    asked = np.flatnonzero(decided | np.isin(relations, compare))
+    reverse = _scored(predictor, triples[asked][:, [TAIL, RELATION, HEAD]])
+    ahead = np.zeros(len(triples))
+    gaps = scores[asked] - reverse[0], probabilities[asked] - reverse[1]
+    ahead[asked] = np.where(decided[asked], gaps[1], gaps[0])
+    entities = np.array(predictor.graph.vocabulary.entities, object)
+    heads, tails = entities[triples[:, HEAD]], entities[triples[:, TAIL]]
+    columns = {
+        "head": heads,
+        "relation": np.array(predictor.graph.vocabulary.relations, object)[relations],
+        "tail": tails,
+        "score": scores,
+        "probability": probabilities,
+        "likelier": np.where(ahead > 0, heads, np.where(ahead < 0, tails, "")),
+    }
+    return pd.DataFrame(columns, columns=list(SCORE_COLUMNS))
+
+
+def _scored(predictor: Predictor, triples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Scores and probabilities of triples int [n, 3], float64 [n] each."""
+    scores, probabilities = np.zeros(len(triples)), np.zeros(len(triples))
+    for relation in np.unique(triples[:, RELATION]):
+        rows = np.flatnonzero(triples[:, RELATION] == relation)
+        heads, place = np.unique(triples[rows, HEAD], return_inverse=True)
+        rows, place = rows[np.argsort(place, kind="stable")], np.sort(place)
+        for begin, block in predictor.scored_heads(heads, int(relation)):
+            first, last = np.searchsorted(place, [begin, begin + len(block)])
+            scores[rows[first:last]] = block[place[first:last] - begin, triples[rows[first:last], TAIL]]
+        ends = triples[rows, HEAD], triples[rows, TAIL]
+        probabilities[rows] = predictor.probabilities(scores[rows], *ends, int(relation))
+    return scores, probabilities
+
+
+def _is_decided(predictor: Predictor, relation: int) -> bool:
+    """Whether an order core gives the probability that the head stands above the tail."""
+    encoded = predictor.encoded(relation)
+    known = isinstance(encoded, EncodedEntities) and encoded.order is not None
+    return known and bool(encoded.decided[0])
+
+
+def as_triples(given: pd.DataFrame | Iterable[Sequence[str]]) -> list[tuple[str, str, str]]:
+    """Triples of names, of a table's columns head, relation and tail or of rows of three.
+
+    Raises:
+      ValueError: a row does not have three names, or the table lacks a column; the message says which.
+    """
+    if isinstance(given, pd.DataFrame):
+        absent = [name for name in ("head", "relation", "tail") if name not in given.columns]
+        if absent:
+            raise ValueError(f"the table has no column {absent[0]!r}; it needs head, relation and tail")
+        given = given[["head", "relation", "tail"]].itertuples(index=False, name=None)
+    triples = []
+    for place, row in enumerate(given):
+        if isinstance(row, str) or len(tuple(row)) != 3:
+            raise ValueError(f"triple {place} must be (head, relation, tail), got {row!r}")
+        head, relation, tail = row
+        triples.append((head, relation, tail))
+    return triples

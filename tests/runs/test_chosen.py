@@ -1,0 +1,123 @@
+"""The settings of a graph without a config, and what is said about them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from numcoke_jax.api import NumericKG, train
+from numcoke_jax.cli.command_line import parse_command_line
+from numcoke_jax.cli.main import main
+from numcoke_jax.config.files import graph_folder
+from numcoke_jax.data.load import load_folder
+from numcoke_jax.runs.chosen import chosen_config
+from numcoke_jax.system.errors import UserError
+from tests.tiny_runs import write_folder
+
+STRICT = [(i, j) for i in range(12) for j in range(i) if (i + j) % 3]
+
+
+def folder_of(path: Path, **relations: list[tuple[int, int]]) -> Path:
+    write_folder(path)
+    for split, part in (
+        ("train", slice(0, None, 2)),
+        ("valid", slice(1, None, 4)),
+        ("test", slice(3, None, 4)),
+    ):
+        rows = [f"e{h}\t{name}\te{t}\n" for name, facts in relations.items() for h, t in facts[part]]
+        (path / f"{split}.txt").write_text("".join(rows))
+    (path / "neg.txt").unlink()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("relations", "selection", "said"),
+    [
+        ({"above": STRICT}, "reversed", "1 strict comparison, 2 fields"),
+        (
+            {"above": STRICT, "below": [(t, h) for h, t in STRICT]},
+            "reversed",
+            "2 strict comparisons, 2 fields",
+        ),
+        (
+            {"beat": [*STRICT, (1, 9), (9, 1), (1, 9), (9, 1)]},
+            "seen",
+            "1 noisy comparison (beat: 3% of pairs both ways), 2 fields",
+        ),
+        (
+            {"beat": [*STRICT, (0, 11), (0, 11), (0, 11)], "above": STRICT},
+            "seen",
+            "1 strict comparison, 1 noisy comparison (beat: ",
+        ),
+        (
+            {"above": STRICT, "next": [(i, (i + 1) % 12) for i in range(12)] * 2},
+            "seen",
+            "1 strict comparison, 1 relation of another kind, 2 fields",
+        ),
+    ],
+)
+def test_the_training_facts_decide(
+    tmp_path: Path, relations: dict[str, list[tuple[int, int]]], selection: str, said: str
+) -> None:
+    graph = load_folder(str(folder_of(tmp_path / "g", **relations))).graph
+    config, line = chosen_config(graph)
+    assert config.eval.selection == selection
+    assert line.startswith(f"settings: preset numeric, eval.selection={selection}; ") and said in line
+    assert config.score.order_core and "\n" not in line
+
+
+def test_a_validation_fact_that_contradicts_the_training_counts(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "g", above=STRICT)
+    head, relation, tail = (folder / "train.txt").read_text().splitlines()[0].split("\t")
+    with open(folder / "valid.txt", "a") as file:
+        file.write(f"{tail}\t{relation}\t{head}\n")
+    assert chosen_config(load_folder(str(folder)).graph)[0].eval.selection == "seen"
+
+
+def test_a_folder_stands_for_a_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = folder_of(tmp_path / "mine", above=STRICT)
+    command = parse_command_line(["train", str(folder), "--seed=3"])
+    assert command.config.data.path == str(folder) and command.config.seed == 3
+    assert command.config.eval.selection == "reversed" and command.loaded is not None
+    assert command.workdir == Path("runs/mine-seed3") and command.chosen.startswith("settings: ")
+    paper = parse_command_line(["train", f"{folder}:paper"])
+    assert paper.workdir == Path("runs/mine-paper-seed0") and not paper.config.score.order_core
+    seen = parse_command_line(["train", str(folder), "--eval.selection=seen"])
+    assert seen.config.eval.selection == "seen"
+    monkeypatch.chdir(tmp_path)
+    assert parse_command_line(["train", "mine"]).config.data.path == "mine"
+    for wrong, said in (
+        ([f"{folder}:papr"], "there is no preset 'papr'; did you mean paper?"),
+        ([str(folder), "--data.path=x"], "and --data.path: give only one graph"),
+        ([str(tmp_path)], "is a folder without train.txt: give a config file, such as configs/cars.py"),
+    ):
+        with pytest.raises(UserError, match=said):
+            parse_command_line(["train", *wrong])
+
+
+def test_a_folder_is_one_with_training_facts(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "g")
+    assert graph_folder(str(folder)) == (str(folder), "") and graph_folder(f"{folder}:x") == (
+        str(folder),
+        "x",
+    )
+    assert graph_folder(str(tmp_path)) == graph_folder("cars") == graph_folder("") == ("", "")
+    (folder / "train.txt").rename(folder / "train.txt.gz")
+    assert graph_folder(str(folder)) == (str(folder), "")
+
+
+def test_a_noisy_graph_trains_without_a_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One of 33 pairs has facts both ways: the shipped eval.selection=reversed is refused."""
+    folder = folder_of(tmp_path / "g", beat=[*STRICT, (1, 9), (9, 1), (1, 9), (9, 1)])
+    refused = [f"--data.path={folder}", "--eval.selection=reversed", f"--workdir={tmp_path / 'no'}"]
+    assert main(["train", "cars", *refused]) == 2
+    assert "holds in both directions for some entities" in capsys.readouterr().err
+    assert main(["train", str(folder), f"--workdir={tmp_path / 'run'}"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "eval.selection=seen; 1 noisy comparison (beat: 3% of pairs both ways), 2 fields" in shown
+    kg = NumericKG.from_folder(folder)
+    model = train(kg, workdir=tmp_path / "python")
+    assert "eval.selection=seen; 1 noisy" in " ".join(capsys.readouterr().out.split())
+    assert model.trained.run.config.eval.selection == "seen"
+    answers = model.predict("e5", "beat", top=3)
+    assert np.isfinite(answers["probability"]).all()
