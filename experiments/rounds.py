@@ -208,7 +208,7 @@ def run_round(command: Command, data: Data | None = None) -> dict[str, Any]:
             f"cannot write to {command.workdir}: {error.strerror}; choose another --out"
         ) from error
     with log:
-        return train_and_evaluate(command.config, command.workdir, Screen(log), loaded=loaded)
+        return dict(train_and_evaluate(command.config, command.workdir, Screen(log), loaded=loaded))
 
 
 def mrr_of_test(report: Mapping[str, Any]) -> float:

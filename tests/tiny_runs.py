@@ -104,7 +104,7 @@ def train(run: Run | ConfigDict, workdir: Path) -> tuple[dict[str, Any], str]:
     with compiled_fast(), Termination().watching() as termination:
         run = create_run(run) if isinstance(run, ConfigDict) else run
         report = train_in_workdir(run, workdir, Screen(screen), termination)
-    return report, screen.getvalue()
+    return dict(report), screen.getvalue()
 
 
 def stopped(run: Run | ConfigDict, workdir: Path) -> str:

@@ -11,6 +11,7 @@ from numcoke_jax.config.schema import default_config
 from numcoke_jax.evaluation.metrics import METRICS
 from numcoke_jax.runs.file_names import REPORT_FILE
 from numcoke_jax.runs.order_tables import ORDER_TITLES
+from numcoke_jax.runs.stored import Report
 from numcoke_jax.system.errors import UserError, shown_path
 from numcoke_jax.system.files import read_json
 
@@ -23,7 +24,7 @@ class FinishedRun:
     """
 
     name: str
-    report: Mapping[str, Any]
+    report: Report
     config: Mapping[str, Any]
 
 

@@ -6,7 +6,7 @@ import math
 import pathlib
 import time
 from collections import deque
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import jax
 from ml_collections import ConfigDict
@@ -29,6 +29,7 @@ from numcoke_jax.runs.report import finished_report, rank_and_report, set_report
 from numcoke_jax.runs.resume import Progress, checkpoints_of, is_complete, newest_state, selection_metrics
 from numcoke_jax.runs.run import Run, create_run
 from numcoke_jax.runs.screen import Screen
+from numcoke_jax.runs.stored import Report
 from numcoke_jax.runs.workdir import archive, check_config_of, held, keep_config, keep_vocabulary
 from numcoke_jax.system.errors import UserError, shown_path
 from numcoke_jax.system.processes import agreed, leads, wait_for_others
@@ -48,7 +49,7 @@ def train_and_evaluate(
     *,
     overwrite: bool = False,
     loaded: LoadedGraph | None = None,
-) -> dict[str, Any]:
+) -> Report:
     """Train the run of `workdir` to its end, rank valid and test with the best checkpoint, report.
 
     A workdir that holds checkpoints of the same config is resumed; if the run is complete, nothing is done
@@ -84,9 +85,7 @@ def train_and_evaluate(
         return train_in_workdir(run, workdir, console, termination)
 
 
-def train_in_workdir(
-    run: Run, workdir: pathlib.Path, console: Screen, termination: Termination
-) -> dict[str, Any]:
+def train_in_workdir(run: Run, workdir: pathlib.Path, console: Screen, termination: Termination) -> Report:
     """What `train_and_evaluate` does once the data are loaded; same result and errors."""
     with held(workdir), checkpoints_of(run, workdir) as checkpoints:
         for name in checkpoints.remove_partial() if leads() else ():
@@ -121,7 +120,7 @@ def train_in_workdir(
             return rank_and_report(run, progress, checkpoints, workdir, console, trained=unfinished)
 
 
-def evaluate_only(config: ConfigDict, workdir: str | pathlib.Path, console: Screen) -> dict[str, Any]:
+def evaluate_only(config: ConfigDict, workdir: str | pathlib.Path, console: Screen) -> Report:
     """Rank valid and test with the best checkpoint of `workdir`; returns what report.json then holds.
 
     Raises:

@@ -6,6 +6,8 @@ Works on report.json alone: needs no model and no data.
 from collections.abc import Mapping
 from typing import Any
 
+from numcoke_jax.runs.stored import Report
+
 ORDER_TITLES = {
     "count": "pairs",
     "order_accuracy": "accuracy",
@@ -30,7 +32,7 @@ ABOUT_MRR = (
 )
 
 
-def order_rows(report: Mapping[str, Any], most: int) -> tuple[list[tuple[str, Mapping[str, Any]]], str]:
+def order_rows(report: Report, most: int) -> tuple[list[tuple[str, Mapping[str, Any]]], str]:
     """The rows of a report's order table and what its caption adds.
 
     Args:

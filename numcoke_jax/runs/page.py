@@ -30,6 +30,7 @@ from numcoke_jax.runs.order_tables import (
 )
 from numcoke_jax.runs.run import Run
 from numcoke_jax.runs.screen import METRIC_TITLES
+from numcoke_jax.runs.stored import Report
 from numcoke_jax.system.console import shown_share
 from numcoke_jax.system.files import write_bytes_atomically
 from numcoke_jax.system.processes import leads
@@ -69,7 +70,7 @@ class Section:
     numbers: Table | None = None  # of the figure, folded away
 
 
-def write_html_report(run: Run, params: Any, report: Mapping[str, Any], workdir: Path) -> None:
+def write_html_report(run: Run, params: Any, report: Report, workdir: Path) -> None:
     """Write report.html into the folder of the run; raises UserError if that is impossible."""
     sections = [
         _order(report),
@@ -117,7 +118,7 @@ def metric_cells(metrics: Mapping[str, Any]) -> list[str]:
     return [number(metrics[name]) for name in METRICS]
 
 
-def _order(report: Mapping[str, Any]) -> Section | None:
+def _order(report: Report) -> Section | None:
     rows, more = order_rows(report, MOST_ROWS)
     if not rows:
         return None
@@ -128,7 +129,7 @@ def _order(report: Mapping[str, Any]) -> Section | None:
     return Section("order", "Order", ABOUT_ORDER, tables=[table])
 
 
-def _results(report: Mapping[str, Any]) -> Section:
+def _results(report: Report) -> Section:
     rows = []
     for split in ("valid", "test"):
         rows.append([split, *metric_cells(report[split])])
@@ -142,7 +143,7 @@ def _results(report: Mapping[str, Any]) -> Section:
     return Section("results", "Ranks", ABOUT_MRR, tables=[Table(caption, columns, rows)])
 
 
-def _relations(report: Mapping[str, Any]) -> Section | None:
+def _relations(report: Report) -> Section | None:
     found = report["relations"]
     names = sorted(found, key=lambda name: found[name]["mrr"])[:MOST_ROWS]
     if not names:
@@ -153,7 +154,7 @@ def _relations(report: Mapping[str, Any]) -> Section | None:
     return Section("relations", "By relation", tables=[Table(f"Test facts by relation{more}", columns, rows)])
 
 
-def _orders(report: Mapping[str, Any]) -> Section | None:
+def _orders(report: Report) -> Section | None:
     found = report["order_accuracy"]
     if not found:
         return None
@@ -215,7 +216,7 @@ def _figure(title: str, draw: Callable[..., str], *what: Any) -> tuple[str, str]
     return title, draw(title, *what)
 
 
-def _calibration(report: Mapping[str, Any]) -> Section | None:
+def _calibration(report: Report) -> Section | None:
     found = report["calibration"]
     if found is None:
         return None
@@ -267,10 +268,11 @@ def _settings(run: Run) -> Section:
     return Section("config", "Config", details=Details("All keys", entries))
 
 
-def _environment(report: Mapping[str, Any]) -> Section:
+def _environment(report: Report) -> Section:
     entries = []
-    for part, prefix in (("environment", ""), ("evaluation_environment", "evaluation: ")):
-        for name, value in report.get(part, {}).items():
+    parts = ("", report.get("environment", {})), ("evaluation: ", report.get("evaluation_environment", {}))
+    for prefix, part in parts:
+        for name, value in part.items():
             for key, item in value.items() if isinstance(value, Mapping) else [("", value)]:
                 entries.append((f"{prefix}{name} {key}".strip(), "-" if item is None else str(item)))
     return Section("environment", "Environment", details=Details("Versions, device, hashes", entries))

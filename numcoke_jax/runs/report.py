@@ -30,6 +30,7 @@ from numcoke_jax.runs.page import write_html_report
 from numcoke_jax.runs.resume import Progress, is_complete, keep_best
 from numcoke_jax.runs.run import Run
 from numcoke_jax.runs.screen import Screen
+from numcoke_jax.runs.stored import Report
 from numcoke_jax.runs.unseen import rank_held_out
 from numcoke_jax.runs.workdir import flat_config, keep_config, keep_vocabulary
 from numcoke_jax.system.errors import UserError
@@ -37,7 +38,7 @@ from numcoke_jax.system.files import read_json, write_json_atomically
 from numcoke_jax.system.processes import leads
 
 
-def finished_report(run: Run, progress: Progress, workdir: pathlib.Path) -> dict[str, Any] | None:
+def finished_report(run: Run, progress: Progress, workdir: pathlib.Path) -> Report | None:
     """The report of a complete run, if it exists with its page and says what it must.
 
     A report that does not say "complete", of an older version or of an evaluation by another length, is
@@ -46,7 +47,7 @@ def finished_report(run: Run, progress: Progress, workdir: pathlib.Path) -> dict
     if not is_complete(run, progress) or not (workdir / HTML_FILE).exists():
         return None
     try:
-        report = read_json(workdir / REPORT_FILE)
+        report: Report = read_json(workdir / REPORT_FILE)
         fits = report["best_epoch"] == progress.patience.best_epoch and report["seed"] == run.config.seed
         fits = fits and calibration_kind(report) == run.config.eval.calibration
         if not fits or not {"valid", "test", "environment"} <= report.keys():
@@ -68,7 +69,7 @@ def rank_and_report(
     console: Screen,
     *,
     trained: bool,
-) -> dict[str, Any]:
+) -> Report:
     """Rank both held-out splits with the best checkpoint, show and write the report.
 
     `trained` is False if this process only evaluates what another one has trained.
@@ -93,7 +94,7 @@ def rank_and_report(
     report["relations"] = relation_metrics(run.judged, "test", every_rank["test"])
     if unseen := unseen_relations(run.graph):
         report["unseen_relations"] = unseen
-    report |= orders_of(run, params)
+    report["order"], report["order_accuracy"] = orders_of(run, params)
     report["calibration_kind"] = run.config.eval.calibration
     report["calibration"] = calibration_of(run, params)
     if run.held_out is not None:
@@ -101,7 +102,7 @@ def rank_and_report(
     if progress.faults:
         report["faults"] = list(progress.faults)
     if not trained:
-        report |= environments(report, before=workdir / REPORT_FILE)
+        tell_environments(report, before=workdir / REPORT_FILE)
         if leads():
             _keep_evaluation(run, workdir)
     write_html_report(run, params, report, workdir)
@@ -132,21 +133,17 @@ def calibration_of(run: Run, params: Any) -> dict[str, Any] | None:
     )
 
 
-def orders_of(run: Run, params: Any) -> dict[str, Any]:
-    """The entries "order", the measures of test pairs (None without any), and "order_accuracy".
+def orders_of(run: Run, params: Any) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
+    """The measures of test pairs (None without any), and shares in the right order by value gap.
 
-    The latter, shares in the right order by value gap, is [] unless the relations are named after the fields
-    that they compare.
+    The latter is [] unless the relations are named after the fields that they compare.
     """
     graph = run.judged_by_truth
     if not len(graph.test):
-        return {"order": None, "order_accuracy": []}
+        return None, []
     orders = orders_of_split(graph, "test", run.evaluate, params)
     fields = [field_of_relation(graph, relation) for relation in np.unique(graph.test[:, RELATION]).tolist()]
-    return {
-        "order": order_measures(graph, graph.test, orders),
-        "order_accuracy": [] if None in fields else summary(orders),
-    }
+    return order_measures(graph, graph.test, orders), [] if None in fields else summary(orders)
 
 
 def _keep_evaluation(run: Run, workdir: pathlib.Path) -> None:
@@ -180,8 +177,8 @@ def build_report(
     graph: NumericGraph,
     valid: Mapping[str, Any],
     test: Mapping[str, Any],
-) -> dict[str, Any]:
-    """The content of report.json.
+) -> Report:
+    """The beginning of report.json.
 
     Args:
       seed: config.seed of the run.
@@ -192,8 +189,7 @@ def build_report(
       valid, test: count, mrr, mr, hits@1, hits@3, hits@10, and the same under exclude_self.
 
     Returns:
-      {"seed", "best_epoch", "seconds", "complete", "valid", "test", "protocol", "environment"}; a split as
-      given, with its keys in a fixed order.  Metrics of a split without queries are None.
+      A split as given, with its keys in a fixed order.  Metrics of a split without queries are None.
     """
     return {
         "seed": int(seed),
@@ -213,7 +209,7 @@ def build_report(
     }
 
 
-def environments(report: Mapping[str, Any], *, before: Path) -> dict[str, Any]:
+def tell_environments(report: Report, *, before: Path) -> None:
     """Entries of a report by a process that only evaluates.
 
     `environment` is where the run was trained, as the report in the file `before` tells;
@@ -222,11 +218,12 @@ def environments(report: Mapping[str, Any], *, before: Path) -> dict[str, Any]:
     try:
         trained, here = read_json(before)["environment"], report["environment"]
     except (UserError, KeyError, TypeError):  # missing, damaged or something else
-        return {}
-    return {} if trained == here else {"environment": trained, "evaluation_environment": here}
+        return
+    if trained != here:
+        report["environment"], report["evaluation_environment"] = trained, here
 
 
-def calibration_kind(report: Mapping[str, Any]) -> str:
+def calibration_kind(report: Report) -> str:
     """The `eval.calibration` of a report; one that is older than this entry tells by what it holds."""
     found = report["calibration"]
     return report.get("calibration_kind", "none" if found is None else found["kind"])

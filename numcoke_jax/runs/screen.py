@@ -18,6 +18,7 @@ from numcoke_jax.config.checks import flatten
 from numcoke_jax.config.schema import KEYS, default_config
 from numcoke_jax.data.graph import SPLITS, NumericGraph
 from numcoke_jax.runs.order_tables import ORDER_REMARK, TERMINAL_TITLES, order_cells, order_rows
+from numcoke_jax.runs.stored import Report
 from numcoke_jax.system.console import ELLIPSIS, Console, shown_share
 from numcoke_jax.system.progress import ProgressReporter, duration
 
@@ -112,7 +113,7 @@ class Screen(Console):
         cells = [_number(name, row.get(name)).rjust(width) for name, _, width in VALIDATION_COLUMNS]
         self._print(Text("".join(cells) + ("  best" if row.get("best") else "")))
 
-    def result_table(self, report: Mapping[str, Any]) -> None:
+    def result_table(self, report: Report) -> None:
         """The order measures of the test facts; then the ranks of both splits, also without the head."""
         rows, more = order_rows(report, MOST_RELATIONS)
         if rows:

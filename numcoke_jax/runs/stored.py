@@ -1,9 +1,9 @@
-"""What a run has written to its folder, read without JAX: its config and its names."""
+"""What a run has written to its folder, read without JAX: its config, its names, the keys of its report."""
 
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from ml_collections import ConfigDict
 
@@ -12,6 +12,33 @@ from numcoke_jax.data.graph import Vocabulary
 from numcoke_jax.runs.file_names import CONFIG_FILE, GRAPH_FOLDER
 from numcoke_jax.system.errors import UserError, printable, shown_path
 from numcoke_jax.system.files import home_path, read_json, write_json_atomically
+
+
+class Report(TypedDict, total=False):
+    """report.json, which `runs/report.py` writes; README.md says what the keys mean.
+
+    Any may be missing: in a report of an older version, or because the run has nothing to say.
+    """
+
+    seed: int
+    best_epoch: int
+    seconds: float
+    complete: bool
+    valid: dict[str, Any]
+    test: dict[str, Any]
+    protocol: dict[str, Any]
+    environment: dict[str, Any]
+    selection_mrr: float | None
+    compared_fields: dict[str, Any]
+    relations: dict[str, Any]
+    unseen_relations: dict[str, dict[str, int]]
+    order: dict[str, Any] | None
+    order_accuracy: list[dict[str, Any]]
+    calibration_kind: str
+    calibration: dict[str, Any] | None
+    inductive: dict[str, Any]
+    faults: list[Any]
+    evaluation_environment: dict[str, Any]
 
 
 def run_config(workdir: Path, warn: Callable[[str], None]) -> ConfigDict:

@@ -241,13 +241,12 @@ def test_rows_of_a_table_put_all_pairs_first_and_the_least_accurate_relations_ne
     relations = {f"r{n}": {**row, "order_accuracy": n / 10} for n in (3, 1, 2)}
     relations["empty"] = {"count": 0}
     narrow = {**row, "count": 300, "gap": 0.1}
-    report = {"order": {"all": row, "narrowest_quarter": narrow, "relations": relations}}
-    rows, more = order_rows(report, 2)
+    order = {"all": row, "narrowest_quarter": narrow, "relations": relations}
+    rows, more = order_rows({"order": order}, 2)
     assert [name for name, _ in rows] == ["all pairs", "narrowest gaps", "r1", "r2"]
     assert more == ", the 2 least accurate of 3 relations"
     assert order_cells(rows[0][1]) == ["1,200", "0.2500", "0.2500", "0.2500", "0.2500", "-"]
     assert order_cells(rows[1][1])[0] == "300"
-    report["order"] |= {"narrowest_quarter": {"count": 0}, "relations": {"only": row}}
-    assert [name for name, _ in order_rows(report, 2)[0]] == ["all pairs"]
-    for older in ({}, {"order": None}):
-        assert order_rows(older, 2) == ([], "")
+    order |= {"narrowest_quarter": {"count": 0}, "relations": {"only": row}}
+    assert [name for name, _ in order_rows({"order": order}, 2)[0]] == ["all pairs"]
+    assert order_rows({}, 2) == order_rows({"order": None}, 2) == ([], "")

@@ -90,7 +90,7 @@ def test_a_model_is_one_file_and_one_entry(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_names_its_arrays_with_a_row_per_entity(name: str) -> None:
-    sizes = GraphSizes(entities=23, relations=2, fields=3, ordered=(0,))  # no other size is 23
+    sizes = GraphSizes(23, relations=3, fields=3, ordered=(0,), classes=(1,))  # no other size is 23
     model = create_model(examples.config_with(model__name=name, model__dim=12), sizes)
     one, literals = jnp.zeros((1, 1), jnp.int32), examples.literals(sizes)
     parameters = jax.eval_shape(

@@ -17,6 +17,7 @@ from rich.cells import cell_len
 from numcoke_jax.config.schema import default_config
 from numcoke_jax.data.graph import NumericGraph, Vocabulary
 from numcoke_jax.runs.screen import Screen as Console
+from numcoke_jax.runs.stored import Report
 from numcoke_jax.system.console import shown_value
 from numcoke_jax.system.progress import ProgressReporter, QuietDisplay, Snapshot, duration
 
@@ -83,7 +84,7 @@ def make_graph(
 
 METRICS = {"count": 69184, "mrr": 0.83714, "mr": 1.6749, "hits@1": 0.76, "hits@3": 0.9, "hits@10": 1.0}
 NO_METRICS: dict[str, Any] = {"count": 0} | dict.fromkeys(["mrr", "mr", "hits@1", "hits@3", "hits@10"])
-REPORT = {
+REPORT: Report = {
     "seed": 3,
     "best_epoch": 30,
     "seconds": 3723.4,

@@ -421,7 +421,7 @@ def test_evaluation_alone_writes_the_report_and_nothing_else(straight: Straight,
 
 def evaluated(run: Run, workdir: Path) -> dict[str, Any]:
     with compiled_fast():
-        return evaluate_only(run.config, workdir, Screen(io.StringIO()))
+        return dict(evaluate_only(run.config, workdir, Screen(io.StringIO())))
 
 
 @pytest.mark.parametrize("again", [evaluated, lambda run, workdir: train(run, workdir)[0]])

@@ -3,7 +3,9 @@
 import io
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -63,7 +65,7 @@ def train(config: ConfigDict, workdir: Path) -> tuple[dict, str]:
     """The report and what the screen showed."""
     screen = io.StringIO()
     report = train_and_evaluate(config, workdir, Screen(screen))
-    return report, screen.getvalue()
+    return dict(report), screen.getvalue()
 
 
 def saved_arrays(config: ConfigDict, workdir: Path) -> tuple[list[np.ndarray], dict]:
@@ -84,7 +86,7 @@ def log_lines(workdir: Path) -> list[dict]:
     return [{name: value for name, value in line.items() if name not in TIMINGS} for line in lines]
 
 
-def ranks_of(report: dict) -> dict:
+def ranks_of(report: Mapping[str, Any]) -> dict:
     return {name: report[name] for name in ("best_epoch", "valid", "test")}
 
 

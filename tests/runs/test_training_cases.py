@@ -57,7 +57,7 @@ def test_facts_of_a_relation_without_a_training_fact_are_named_and_in_no_metric(
     run = create_run(small(folder))
     screen = io.StringIO()
     with compiled_fast():
-        report = train_and_evaluate(small(folder), tmp_path / "run", Screen(screen))
+        report = dict[str, Any](train_and_evaluate(small(folder), tmp_path / "run", Screen(screen)))
     assert report["unseen_relations"] == {"stranger": {"valid": 1, "test": 2}}
     assert list(report["relations"]) == ["higher"] == list(report["order"]["relations"])
     for split, left_out in (("valid", 1), ("test", 2)):
