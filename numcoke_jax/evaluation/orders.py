@@ -201,6 +201,7 @@ def compared_fields(params: Any, vocabulary: Vocabulary) -> dict[str, Sequence[C
         weights = np.asarray(field_weights(learned, NumericOrder.sharpness), np.float64)
     else:
         weights = np.asarray(params.get("field_weight", np.zeros((0, 0))), np.float64)
+    weights = weights[:, : len(vocabulary.fields)]
     if not weights.size:
         return {}
     order = np.argsort(-np.abs(weights), axis=1, kind="stable")
