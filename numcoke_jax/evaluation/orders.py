@@ -192,6 +192,7 @@ def compared_fields(params: Any, vocabulary: Vocabulary) -> dict[str, Sequence[C
     """
     weights = params.get("order_core", params).get("field_weight", np.zeros((0, 0)))
     weights = np.asarray(weights, np.float64)
+    weights = weights[:, : len(vocabulary.fields)]
     if not weights.size:
         return {}
     order = np.argsort(-np.abs(weights), axis=1, kind="stable")

@@ -87,7 +87,8 @@ class OrderCore(FittedColumns):
         columns = len(self.relations)
         shapes: dict[str, tuple[int, ...]] = dict.fromkeys(ORDER_ROWS, (self.sizes.entities, columns))
         shapes |= {"noise": (columns,), "reversed_share": (columns,), "reach": (columns, BINS)}
-        return shapes | {"field_weight": (self.sizes.relations, self.sizes.fields)}
+        # At least one column, of zeros: a checkpoint cannot hold an array without entries.
+        return shapes | {"field_weight": (self.sizes.relations, max(self.sizes.fields, 1))}
 
     def __call__(self, relations: Int[Array, " S"]) -> OrderPositions:
         """Positions under S relations; those of a relation that does not compare mean nothing."""
@@ -126,8 +127,8 @@ def fit(
     """
     scores = value_scores(np.nan_to_num(quantiles), ~np.isnan(quantiles))
     orders = fit_orders(graph.train, ordered, scores)
-    weights = np.zeros((graph.num_relations, graph.num_fields))
-    weights[list(ordered)] = orders.weights
+    weights = np.zeros((graph.num_relations, max(graph.num_fields, 1)))
+    weights[list(ordered), : graph.num_fields] = orders.weights
     return {
         "entity_position": orders.mean,
         "entity_width": orders.width,
