@@ -228,9 +228,10 @@ def _train(
     """Train from `begun`, or from scratch, to the end; returns the progress there."""
     check_memory(run, console, restored=begun is not None)
     with contextlib.closing(RunLog(workdir) if leads() else NoLog()) as log, termination.deferred():
+        began = time.monotonic()
         state, progress = begun or (run.fresh_state(), Progress())
         log.truncate_after(progress.validated_step)
-        loop = Loop(run, checkpoints, log, console, termination, state, progress)
+        loop = Loop(run, checkpoints, log, console, termination, state, progress, began)
         if begun is None:
             loop.save()  # a full disk shows before the training, not after
         train(loop)

@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from numcoke_jax.evaluation.metrics import METRICS
 from numcoke_jax.evaluation.order_measures import order_measures
 from numcoke_jax.evaluation.orders import compared_fields, field_of_relation, orders_of_split, summary
 from numcoke_jax.evaluation.ranking import summaries
+from numcoke_jax.models.padding import PaddedEncoding
 from numcoke_jax.runs.checkpoints import Checkpoints
 from numcoke_jax.runs.environment import describe_environment
 from numcoke_jax.runs.file_names import CONFIG_FILE, HTML_FILE, REPORT_FILE
@@ -35,7 +36,9 @@ from numcoke_jax.runs.unseen import rank_held_out
 from numcoke_jax.runs.workdir import flat_config, keep_config, keep_vocabulary
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.system.files import read_json, write_json_atomically
-from numcoke_jax.system.processes import leads
+from numcoke_jax.system.processes import fetch, leads
+
+SMALLEST = 1e-12  # probability that is told from 0
 
 
 def finished_report(run: Run, progress: Progress, workdir: pathlib.Path) -> Report | None:
@@ -120,17 +123,38 @@ def _at_its_end(run: Run, progress: Progress, workdir: pathlib.Path) -> bool:
 
 
 def calibration_of(run: Run, params: Any) -> dict[str, Any] | None:
-    """The result of `calibration.calibrate`; None with `eval.calibration=none` or too few facts."""
+    """The result of `calibration.calibrate`; None with `eval.calibration=none` or too few facts.
+
+    Where an order core decides every relation, the probabilities are those that are shown, of the head above
+    the tail, and the question is which of the two it is, whatever `eval.selection` says.
+    """
     if run.config.eval.calibration == "none":
         return None
+    selection, scored = run.config.eval.selection, functools.partial(run.evaluate.scored_heads, params)
+    if set(run.judged.valid[:, RELATION].tolist()) <= set(run.sizes.ordered):
+        selection, scored = "reversed", functools.partial(_log_odds_above, run, params)
     return calibrate(
         run.judged,
-        functools.partial(run.evaluate.scored_heads, params),
+        scored,
         kind=run.config.eval.calibration,
         log_odds=run.sizes.decided,
-        selection=run.config.eval.selection,
+        selection=selection,
         seed=run.config.seed,
     )
+
+
+def _log_odds_above(
+    run: Run, params: Any, heads: np.ndarray, relation: int
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Like `Evaluator.scored_heads`: log odds that each head (int [n]) stands above every entity."""
+    encoded = fetch(run.evaluate.encode(params, relation))
+    encoded = encoded.unpadded() if isinstance(encoded, PaddedEncoding) else encoded
+    count = run.graph.num_entities
+    for begin in range(0, len(heads), run.evaluate.chunk):
+        block = heads[begin : begin + run.evaluate.chunk]
+        pairs = np.repeat(block, count), np.tile(np.arange(count), len(block))
+        above = np.clip(encoded.probabilities(*pairs), SMALLEST, 1.0 - SMALLEST).reshape(len(block), count)
+        yield begin, np.log(above) - np.log1p(-above)
 
 
 def orders_of(run: Run, params: Any) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:

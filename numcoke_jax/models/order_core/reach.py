@@ -11,9 +11,14 @@ PRIOR_FACTS = 1.0  # facts added to each bin, spread evenly
 LEAST_GAIN = 0.1  # nats a fact, by which uneven shares must explain the facts better
 
 
-def places(mean: np.ndarray) -> np.ndarray:
-    """Float64 [N]: how many entities stand below each, those level with it (and itself) counted half."""
-    ordered = np.sort(mean)
+def places(mean: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """Float64 [N]: how many members stand below each entity, those level with it (and itself) counted half.
+
+    Args:
+      mean: float64 [N], the positions.
+      members: int [n], the entities that are in facts of the relation: others may crowd somewhere.
+    """
+    ordered = np.sort(mean[members])
     return (np.searchsorted(ordered, mean, "left") + np.searchsorted(ordered, mean, "right")) / 2.0
 
 
@@ -29,7 +34,8 @@ def reach(mean: np.ndarray, heads: np.ndarray, tails: np.ndarray) -> np.ndarray:
       mean: float64 [N], the positions.
       heads, tails: int [F], of the facts.
     """
-    place, count = places(mean), len(mean)
+    members = np.unique(np.concatenate([heads, tails]))
+    place, count = places(mean, members), len(members)
     found = np.bincount(bins(np.abs(place[heads] - place[tails])), minlength=BINS).astype(float)
     distances = np.arange(1, count)
     pairs = np.bincount(bins(distances), count - distances, minlength=BINS)

@@ -17,6 +17,8 @@ from jax.scipy.special import ndtr as ndtr_of
 from jaxtyping import Array, Bool, Float, Int
 from scipy.special import ndtr
 
+from numcoke_jax.models.order_core.membership import SURE
+
 LARGEST_Z = 1e9  # far beyond the gaps of values over their noise, far below overflow of the square
 LINEAR = 30.0  # logits up to here are exact; larger ones are compressed, in order
 NEVER = -100.0  # logit of what cannot be
@@ -114,15 +116,15 @@ def _standardised_gap(
 
 
 def _reached(positions: OrderPositions, heads: Int[Array, "S H"]) -> Float[Array, "S H N"]:
-    """The relation's reach, by the number of entities between head and tail."""
+    """The relation's reach, by the number of members with a fact between head and tail."""
 
-    def of_slot(mean: Array, share: Array, heads: Array) -> Array:
-        ordered = jnp.sort(mean)
+    def of_slot(mean: Array, membership: Array, share: Array, heads: Array) -> Array:
+        ordered = jnp.sort(jnp.where(membership >= SURE, mean, jnp.inf))
         place = (jnp.searchsorted(ordered, mean, "left") + jnp.searchsorted(ordered, mean, "right")) / 2.0
         distance = jnp.abs(place[heads][:, None] - place)
         return share[jnp.minimum(jnp.floor(2.0 * jnp.log2(1.0 + distance)), len(share) - 1).astype(int)]
 
-    return jax.vmap(of_slot)(positions.mean, positions.reach, heads)
+    return jax.vmap(of_slot)(positions.mean, positions.membership, positions.reach, heads)
 
 
 def _log_mixture(z: Float[Array, "S H N"], share: Float[Array, "S 1 1"]) -> Float[Array, "S H N"]:

@@ -11,7 +11,7 @@ from numcoke_jax.models.order_core.reach import BINS, bins, places, reach
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=15))
 def test_places_count_what_is_below_and_half_of_what_is_level(numbers: list[int]) -> None:
     expected = [sum(o < n for o in numbers) + sum(o == n for o in numbers) / 2 for n in numbers]
-    np.testing.assert_array_equal(places(np.array(numbers, float)), expected)
+    np.testing.assert_array_equal(places(np.array(numbers, float), np.arange(len(numbers))), expected)
 
 
 def test_bins_are_half_octaves() -> None:
