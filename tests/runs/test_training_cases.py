@@ -73,7 +73,7 @@ def test_facts_of_a_relation_without_a_training_fact_are_named_and_in_no_metric(
 def test_a_graph_without_fields_trains_with_the_order_core(cases_dir: Path, tmp_path: Path) -> None:
     """As shipped: what the core infers is stored also where there is no field to compare."""
     config = numcoke(small(cases_dir / "G_literal_names_without_namespace"))
-    config.score.numeric_order, config.score.order_core, config.train.entity_dropout = False, True, 0.2
+    config.score.order_core, config.train.entity_dropout = True, 0.2
     screen = io.StringIO()
     with compiled_fast():
         report = train_and_evaluate(config, tmp_path / "run", Screen(screen))
