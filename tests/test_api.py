@@ -176,7 +176,7 @@ def test_an_order_core_needs_no_vector_of_the_unknown(
 ) -> None:
     """Where it decides every relation there is no mean entity to stand for a new one."""
     config = numcoke(config_of(write_folder(tmp_path / "graph", entities=12)))
-    config.score.numeric_order, config.score.order_core = False, True
+    config.score.order_core = True
     core = Model(untrained(config))
     with compiled_fast():
         core.predict(None, "higher", new_entities=pd.DataFrame({"name": ["mine"], "size": [3.5]}), top=1)
