@@ -294,7 +294,7 @@ def test_without_labels_of_both_kinds_nothing_is_fitted() -> None:
      {"temperature": 1, "shift": 0, "relations": {"other": 1}}],
 )  # fmt: skip
 def test_a_foreign_calibration_is_refused(stored: Any) -> None:
-    with pytest.raises(UserError, match=r"report\.json: its calibration is not from this run .*=eval"):
+    with pytest.raises(UserError, match=r"report\.json: its calibration is not from this run .*numcoke eval"):
         Calibration.from_report(stored, ("r",), "report.json")
 
 

@@ -91,7 +91,9 @@ def test_cells_of_correlated_columns_are_covered_by_narrower_intervals() -> None
     tables = [Holes.drawn(seed, correlation=0.9) for seed in range(8)]
     found = pooled(tables, [table_run(table) for table in tables])
     assert len(found) > 180 and 0.85 <= found["covered"].mean() <= 0.97
-    assert found["width"].mean() < 0.65 and set(found["known_by"]) == {"values"}
+    assert found["width"].mean() < 0.65
+    assert set(found["known_by"]) <= {"values", "nothing"}  # nothing: rows without any value
+    assert (found["known_by"] == "values").mean() > 0.7
 
 
 def test_a_row_without_any_value_is_known_by_nothing_however_well_the_columns_agree() -> None:
@@ -146,7 +148,7 @@ def test_the_case_of_a_table_with_empty_cells(cases_dir: Path) -> None:
     frame = pd.read_csv(case / "table.csv")
     found = impute(run_of(NumericKG.from_table(frame, name="name").graph))
     covered = [covers(cell, truth[cell["entity"], cell["field"]]) for cell in found["cells"]]
-    assert len(covered) == 24, "8 others are in rows without any value, which are not in the graph"
+    assert len(covered) == len(truth), "also those of rows without any value"
     assert 0.8 <= np.mean(covered) <= 1.0
     assert np.mean([width(cell) for cell in found["cells"]]) > 0.85
     assert {cell["known_by"] for cell in found["cells"]} == {"nothing"}
@@ -440,4 +442,4 @@ def test_a_field_that_no_relation_compares_is_imputed_from_other_fields() -> Non
     trained = table_run(Holes.drawn(1, fields=3, correlation=0.9), relations=["a"])
     found = impute(trained)
     assert list(found["fields"]) == ["a", "b", "c"] and found["fields"]["c"]["relations"] == []
-    assert {cell["known_by"] for cell in found["cells"] if cell["field"] == "c"} == {"values"}
+    assert "values" in {cell["known_by"] for cell in found["cells"] if cell["field"] == "c"}

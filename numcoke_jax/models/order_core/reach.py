@@ -8,6 +8,7 @@ import numpy as np
 
 BINS = 48  # half octaves: up to 2^24 entities
 PRIOR_FACTS = 1.0  # facts added to each bin, spread evenly
+ENOUGH_FACTS = 50  # with fewer, the members themselves are known by too few
 LEAST_GAIN = 0.1  # nats a fact, by which uneven shares must explain the facts better
 
 
@@ -34,6 +35,8 @@ def reach(mean: np.ndarray, heads: np.ndarray, tails: np.ndarray) -> np.ndarray:
       mean: float64 [N], the positions.
       heads, tails: int [F], of the facts.
     """
+    if len(heads) < ENOUGH_FACTS:
+        return np.ones(BINS)
     members = np.unique(np.concatenate([heads, tails]))
     place, count = places(mean, members), len(members)
     found = np.bincount(bins(np.abs(place[heads] - place[tails])), minlength=BINS).astype(float)
