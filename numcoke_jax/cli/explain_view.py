@@ -33,7 +33,11 @@ def show(found: Mapping[str, Any], console: Console) -> None:
             for row in found.get("compared", [])
         ]
         remark = _standing(found["order"]) if "order" in found else ""  # a reference has none
-        console.table("Compared", remark, ("field", ">weight", ">head's value", ">tail's value"), rows)
+        if rows:
+            console.table("Compared", remark, ("field", ">weight", ">head's value", ">tail's value"), rows)
+        else:  # no field explains the relation
+            console.note(remark)
+            console.note("")
     if "attention" in found:
         _show_attention(found["attention"], console)
     if "experts" in found:
