@@ -125,13 +125,15 @@ def _at_its_end(run: Run, progress: Progress, workdir: pathlib.Path) -> bool:
 def calibration_of(run: Run, params: Any) -> dict[str, Any] | None:
     """The result of `calibration.calibrate`; None with `eval.calibration=none` or too few facts.
 
-    Where an order core decides every relation, the probabilities are those that are shown, of the head above
-    the tail, and the question is which of the two it is, whatever `eval.selection` says.
+    Where an order core decides every relation of validation and test, the probabilities are those that are
+    shown, of the head above the tail, and the question is which of the two it is, whatever `eval.selection`
+    says.
     """
     if run.config.eval.calibration == "none":
         return None
     selection, scored = run.config.eval.selection, functools.partial(run.evaluate.scored_heads, params)
-    if set(run.judged.valid[:, RELATION].tolist()) <= set(run.sizes.ordered):
+    asked = np.concatenate([run.judged.valid, run.judged.test])[:, RELATION]
+    if set(asked.tolist()) <= set(run.sizes.ordered):
         selection, scored = "reversed", functools.partial(_log_odds_above, run, params)
     return calibrate(
         run.judged,
