@@ -160,6 +160,7 @@ def broken(**columns: Any) -> pd.DataFrame:
 
 MISTAKES: list[tuple[pd.DataFrame, pd.DataFrame | None, dict[str, Any], str]] = [
     (results(), None, {"head": "winer"}, "facts: no column 'winer'; did you mean 'winner'?"),
+    (results(), None, {"tail": ("winner",)}, "tail: winner is the head's column too, so that every fact"),
     (results(), None, {"head": ()}, "head: give the column of the facts that names the head"),
     (results(), None, {"relation": ""}, "relation: give either a name for the relation of all facts"),
     (results(), None, {"relation_column": "split"}, "relation: give either a name"),

@@ -57,6 +57,11 @@ class FactChoice:
         for setting in ("head", "tail"):
             if not getattr(self, setting):
                 raise UserError(f"{setting}: give the column of the facts that names the {setting}")
+        if self.head == self.tail:
+            raise UserError(
+                f"tail: {printable(', '.join(self.tail))} is the head's column too, so that every fact would "
+                "link an entity to itself; name another"
+            )
         if bool(self.relation.strip()) == bool(self.relation_column):
             raise UserError(
                 "relation: give either a name for the relation of all facts, such as beat, or as relation "
