@@ -98,7 +98,7 @@ def _show_order(names: Sequence[str], runs: Sequence[Mapping[str, Any]], console
     ]
     if rows:
         columns = ("run", *(f">{title}" for title in TERMINAL_TITLES), ">narrow")
-        remark = f"{ORDER_REMARK}; narrow: accuracy at the narrowest gaps"
+        remark = f"{ORDER_REMARK}; narrow: seen values, close ones"
         console.table("Order", remark, columns, rows)
 
 

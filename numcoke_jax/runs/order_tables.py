@@ -22,8 +22,9 @@ ABOUT_ORDER = (
     "Each test fact (h, r, t) is compared with its reverse (t, r, h). Accuracy: how often the fact scores "
     "higher, ties half. AUC and log loss: of sigmoid(score of the fact - score of the reverse). Tau: "
     "Kendall's, of one order of all entities, by the share of the others that each is scored above, with the "
-    "test facts; tau values: tau-b with the observed values of the compared field. Narrowest gaps: the "
-    "quarter of pairs whose observed values differ least in position."
+    "test facts; tau values: tau-b with the observed values of the compared field. Narrowest, "
+    "seen: of the pairs whose values are both observed, the quarter that differs least in position (pairs "
+    "with a hidden value, often the hardest, are not among them)."
 )
 ABOUT_MRR = (
     "MRR and Hits@k show whether true tails rank above false ones for the same head, not whether the head "
@@ -48,7 +49,7 @@ def order_rows(report: Report, most: int) -> tuple[list[tuple[str, Mapping[str, 
         return [], ""
     rows = [("all pairs", found["all"])]
     if found["narrowest_quarter"]["count"]:
-        rows.append(("narrowest gaps", found["narrowest_quarter"]))
+        rows.append(("narrowest, seen", found["narrowest_quarter"]))
     measured = {name: row for name, row in found["relations"].items() if row["count"]}
     if len(measured) < 2:
         return rows, ""

@@ -243,7 +243,7 @@ def test_rows_of_a_table_put_all_pairs_first_and_the_least_accurate_relations_ne
     narrow = {**row, "count": 300, "gap": 0.1}
     order = {"all": row, "narrowest_quarter": narrow, "relations": relations}
     rows, more = order_rows({"order": order}, 2)
-    assert [name for name, _ in rows] == ["all pairs", "narrowest gaps", "r1", "r2"]
+    assert [name for name, _ in rows] == ["all pairs", "narrowest, seen", "r1", "r2"]
     assert more == ", the 2 least accurate of 3 relations"
     assert order_cells(rows[0][1]) == ["1,200", "0.2500", "0.2500", "0.2500", "0.2500", "-"]
     assert order_cells(rows[1][1])[0] == "300"
