@@ -338,7 +338,7 @@ def test_order_measures_come_before_ranks() -> None:
     assert lines[2][2:] == ["pairs", "accuracy", "AUC", "log", "loss", "tau"]
     assert lines[4:8] == [
         ["all", "pairs", "1,200", "0.7500", *cells],
-        ["narrowest", "gaps", "300", "0.7500", *cells],
+        ["narrowest,", "seen", "300", "0.7500", *cells],
         ["slower", "1,200", "0.6000", *cells],
         ["faster", "1,200", "0.9000", *cells],
     ]
