@@ -24,6 +24,7 @@ COMMANDS = {
     "explain": ("use_options", "say why a fact has its score"),
     "impute": ("use_options", "give intervals of missing values"),
     "compare": ("compare", "put finished runs side by side"),
+    "audit": ("audit", "recount a run's ranks, and look for leaks"),
     "data check": ("check", "report on a graph in text layout"),
     "data build": ("build", "make a graph of a table"),
     "data rdf": ("rdf", "make a graph of an RDF file"),

@@ -70,6 +70,10 @@ class Evaluator:
         """
         return summaries(self._rank(params, "valid", self._selection, before_chunk))
 
+    def filters(self) -> dict[str, KnownTails]:
+        """The filters of the reported "ranks" and of the "selection" of a model, for who checks them."""
+        return {"ranks": self._all_facts, "selection": self._selection}
+
     def encode(self, params: Any, relation: int) -> Any:
         """What scoring under `relation` needs: the model's encoding of all N entities."""
         return self._jitted_encode(params, self._literals, jnp.asarray([relation], jnp.int32))

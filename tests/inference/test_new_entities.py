@@ -13,14 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from numcoke_jax.data.graph import HEAD, SPLITS, TAIL, NumericGraph, Vocabulary
+from numcoke_jax.data.load import LoadedGraph
 from numcoke_jax.data.tables.cells import TableFile
 from numcoke_jax.data.variants import hold_out
 from numcoke_jax.inference.new_entities import read_new_entities
 from numcoke_jax.models import GraphSizes, create_model
+from numcoke_jax.runs import unseen
+from numcoke_jax.runs.run import create_run
 from numcoke_jax.runs.unseen import extended_graph, extended_params, rule_scores, rule_values
 from numcoke_jax.system.errors import UserError
 from tests.examples import compiled, config_with, facts, literals, model_and_parameters
-from tests.tiny_runs import compiled_fast
+from tests.tiny_runs import compiled_fast, config_of, untrained
 
 MODELS = ("numcoke", "rakge", "literale", "transe")
 
@@ -213,3 +216,28 @@ def test_ten_lines_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert set(new["head"]) == {"mine"} and len(new) == 3
     with pytest.raises(UserError, match="there is no entity 'frod pinto'; the closest: 'ford "):
         loaded.predict(head="frod pinto", relation=relation)
+
+
+def test_facts_of_every_kept_split_are_no_rivals_of_held_out_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = ordered_graph()
+    config = config_of(Path(), eval__inductive=0.13)
+    run = create_run(config, LoadedGraph(graph, [], "ordered"))
+    assert run.held_out is not None and len(run.held_out.names) == 1
+    masked: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    right = unseen.filtered_ranks
+
+    def listened(encode: Any, score: Any, queries: np.ndarray, known: Any, *sizes: int) -> Any:
+        heads = np.arange(graph.num_entities)
+        masked.append((heads, known.mask(heads, np.zeros(len(heads), int), graph.num_entities), queries))
+        return right(encode, score, queries, known, *sizes)
+
+    monkeypatch.setattr(unseen, "filtered_ranks", listened)
+    unseen.rank_held_out(run, untrained(config, run).params)
+    order = (*run.graph.vocabulary.entities, *run.held_out.names)
+    whole = set().union(*(named(graph, graph.split(split), graph.vocabulary.entities) for split in SPLITS))
+    assert len(masked) == 2, "the model and the rule"
+    for _, mask, queries in masked:
+        assert {(order[head], order[tail]) for head, tail in np.argwhere(mask).tolist()} == whole
+        assert len(queries) and named(graph, queries, order) < whole
+    for split in SPLITS:
+        assert len(run.graph.split(split)), "each of them is in the filter for nothing else"
