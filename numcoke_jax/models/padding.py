@@ -1,4 +1,4 @@
-"""Rows of zeros after the last entity, so that arrays of entities can be cut into equal parts."""
+"""Arrays with an axis of entities, and zeros after the last one, so that they can be cut into equal parts."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ import numpy as np
 from flax import struct
 from jax import lax
 
-from numcoke_jax.models import is_per_entity
-
+# Names of the parameters with one row per entity, of the models that were looked up: no other has arrays.
+PER_ENTITY: set[str] = set()
 # The axis of the entities, by an array's name in batches and literals; in a parameter it is the first.
 ENTITY_AXES = {"labels": 2, "negatives": 2, "values": 0, "observed": 0, "positions": 0}
 
@@ -69,6 +69,11 @@ class PaddedEncoding:
 
 def _first(array: Any, axis: int, size: int) -> Any:
     return array if array.shape[axis] == size else lax.slice_in_dim(array, 0, size, axis=axis)
+
+
+def is_per_entity(path: Any) -> bool:
+    """Whether the array at `path` in a tree of parameters or an optimiser's state has one row per entity."""
+    return getattr(path[-1], "key", None) in PER_ENTITY
 
 
 def entity_axis(path: Any) -> int | None:

@@ -20,9 +20,9 @@ from numcoke_jax.evaluation.evaluator import Evaluator
 from numcoke_jax.evaluation.metrics import RankSums
 from numcoke_jax.evaluation.orders import direction, field_of_relation
 from numcoke_jax.evaluation.ranking import FilteredRanks, filtered_ranks
-from numcoke_jax.models import create_model, is_per_entity
+from numcoke_jax.models import create_model
 from numcoke_jax.models.interface import KnowsUnseen
-from numcoke_jax.models.padding import unpadded
+from numcoke_jax.models.padding import is_per_entity, unpadded
 from numcoke_jax.runs.run import Run, literals_for
 
 

@@ -25,8 +25,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.batches import Batch, TrainBatches
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models import is_per_entity
-from numcoke_jax.models.padding import entity_axis, zeros_after
+from numcoke_jax.models.padding import entity_axis, is_per_entity, zeros_after
 from numcoke_jax.system.errors import UserError
 
 AXES = ("data", "entity")

@@ -22,7 +22,7 @@ from numcoke_jax.models import MODELS, GraphSizes, create_model
 from numcoke_jax.models.interface import KnowledgeModel
 from numcoke_jax.models.padding import unpadded
 from numcoke_jax.system import random_streams
-from numcoke_jax.training.losses.objective import Objective, create_objective
+from numcoke_jax.training.losses.objective import Objective
 from numcoke_jax.training.placement import Placement, placement_for
 from numcoke_jax.training.step import TrainState, create_optimizer, create_state, train_step
 
@@ -88,7 +88,9 @@ def _programs(settings: _Settings, sizes: GraphSizes, entities_per_step: int) ->
     places = jax.tree.map(lambda leaf: leaf.sharding, abstract_state)
 
     def step(state: TrainState, batch: Batch, literals: Literals) -> tuple[TrainState, jax.Array]:
-        update = functools.partial(train_step, model=step_model, optimizer=optimizer, objective=objective)
+        update = functools.partial(
+            train_step, model=step_model, optimizer=optimizer, loss_fn=objective.losses_and_statistics
+        )
         if batch.entities is None:
             state, loss = update(*unpadded((state, batch, literals), sizes.entities))
             state = placement.padded(state)
@@ -106,6 +108,18 @@ def _programs(settings: _Settings, sizes: GraphSizes, entities_per_step: int) ->
         abstract_state=abstract_state,
         create_state=jax.jit(new_state, compiler_options=options, out_shardings=places),
         step=jax.jit(step, donate_argnums=0, out_shardings=(places, placement.sharding())),
+    )
+
+
+def create_objective(config: ConfigDict) -> Objective:
+    """The objective that `config` describes for `config.model.name`."""
+    second_loss = MODELS[config.model.name].second_loss
+    weight = config.okcl.weight if second_loss else 0.0
+    return Objective(
+        label_smoothing=config.train.label_smoothing,
+        unknown_weight=config.train.unknown_weight,
+        contrastive=second_loss(config) if second_loss and weight else None,
+        contrastive_weight=weight,
     )
 
 

@@ -4,6 +4,7 @@ The optax chain that `config.train` describes.
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -16,11 +17,13 @@ from ml_collections import ConfigDict
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.batch_norm import with_statistics
-from numcoke_jax.models.interface import KnowledgeModel
+from numcoke_jax.models.interface import KnowledgeModel, SumAndCount
 from numcoke_jax.system import random_streams
-from numcoke_jax.training.losses.objective import Objective
 from numcoke_jax.training.touched_rows import literals_of, put_rows, take_rows
 
+# (params, batch, literals, *, model, key) -> the total, and (each term, running statistics): what
+# `Objective.losses_and_statistics` is
+LossFn = Callable[..., tuple[Float[Array, ""], tuple[dict[str, SumAndCount], Any]]]
 # What a step watches: the terms of the loss, their weighted sum, the norm of the gradient.
 PARTS = ("bce", "contrastive", "total", "gradient")
 
@@ -79,7 +82,7 @@ def train_step(
     *,
     model: KnowledgeModel,
     optimizer: optax.GradientTransformation,
-    objective: Objective,
+    loss_fn: LossFn,
 ) -> tuple[TrainState, Float[Array, ""]]:
     """One update: a pure function of its arguments; jit it with the keyword arguments bound.
 
@@ -89,12 +92,13 @@ def train_step(
         (`training/touched_rows.py`).
       literals: those of all entities.
       model: for as many entities as the step works on.
-      optimizer, objective: see their modules.
+      optimizer: of the state.
+      loss_fn: what is minimised.
 
     Returns:
       The new state and the total loss of this batch, before the update.
     """
-    update = functools.partial(_update, model=model, optimizer=optimizer, objective=objective)
+    update = functools.partial(_update, model=model, optimizer=optimizer, loss_fn=loss_fn)
     if batch.entities is None:
         return update(state, batch, literals)
     tables = {"params": state.params, "opt_state": state.opt_state}
@@ -118,11 +122,11 @@ def _update(
     *,
     model: KnowledgeModel,
     optimizer: optax.GradientTransformation,
-    objective: Objective,
+    loss_fn: LossFn,
 ) -> tuple[TrainState, Float[Array, ""]]:
     """`train_step` for a state and literals that hold exactly the entities of the batch."""
     key = random_streams.step_key(state.key, state.step)
-    gradient = jax.value_and_grad(objective.losses_and_statistics, has_aux=True)
+    gradient = jax.value_and_grad(loss_fn, has_aux=True)
     (total, (terms, statistics)), gradients = gradient(state.params, batch, literals, model=model, key=key)
     updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
     watched = {"total": total, "gradient": jnp.where(_squares_are_finite(gradients), 0.0, jnp.nan)}

@@ -22,7 +22,7 @@ import jax
 from jaxtyping import Array, Int
 
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models import is_per_entity
+from numcoke_jax.models.padding import is_per_entity
 
 
 def take_rows(tree: Any, entities: Int[Array, " E"]) -> Any:

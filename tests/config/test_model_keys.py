@@ -12,7 +12,7 @@ from numcoke_jax.models import create_model
 from numcoke_jax.models.conve import FILTER_SIZE, image_height
 from numcoke_jax.models.interface import GraphSizes
 from numcoke_jax.system.errors import UserError
-from numcoke_jax.training.losses.objective import create_objective
+from numcoke_jax.training.programs import create_objective
 
 
 class Watched(ConfigDict):

@@ -22,7 +22,7 @@ from numcoke_jax.models.ops import pairwise
 from numcoke_jax.runs.run import create_run
 from numcoke_jax.system import random_streams
 from numcoke_jax.system.errors import UserError
-from numcoke_jax.training.losses.objective import create_objective
+from numcoke_jax.training.programs import create_objective
 from numcoke_jax.training.step import LossSums, TrainState, create_state, train_step
 from numcoke_jax.training.touched_rows import put_rows, take_rows
 from tests import examples, tiny_runs
@@ -205,7 +205,9 @@ def compiled_step(entities: int) -> Any:
     model = create_model(CONFIG, dataclasses.replace(SIZES, entities=entities))
     objective = create_objective(CONFIG)
     return examples.compiled(
-        functools.partial(train_step, model=model, optimizer=optimizer(), objective=objective)
+        functools.partial(
+            train_step, model=model, optimizer=optimizer(), loss_fn=objective.losses_and_statistics
+        )
     )
 
 
@@ -295,7 +297,7 @@ def test_memory_of_a_step_does_not_grow_with_the_graph() -> None:
             train_step,
             model=create_model(config, dataclasses.replace(sizes, entities=5)),
             optimizer=optimizer(),
-            objective=objective,
+            loss_fn=objective.losses_and_statistics,
         )
         compiled = jax.jit(step, donate_argnums=0).lower(state, sampled_batch(), literals).compile()
         analysis = compiled.memory_analysis()

@@ -12,7 +12,7 @@ from experiments.benchmark import evaluation, loading, naive, peers, prediction,
 from experiments.benchmark.problem import RELATIONS, Sizes, config_of, random_batch, random_literals
 from numcoke_jax.models import GraphSizes, create_model
 from numcoke_jax.system import random_streams
-from numcoke_jax.training.losses.objective import create_objective
+from numcoke_jax.training.programs import create_objective
 from tests import examples
 from tests.tiny_runs import compiled_fast
 

@@ -10,7 +10,7 @@ import optax
 
 from numcoke_jax.models.batch_norm import BatchNorm, with_statistics
 from numcoke_jax.system import random_streams
-from numcoke_jax.training.losses.objective import create_objective
+from numcoke_jax.training.programs import create_objective
 from numcoke_jax.training.step import create_state, train_step
 from tests import examples
 
@@ -63,7 +63,9 @@ def test_the_step_writes_the_running_statistics_and_the_optimiser_does_not_touch
     literals, batch = examples.literals(), examples.batch()
     objective = create_objective(config)
     before = create_state(model, optimizer, literals, key=random_streams.base_key(0))
-    step = functools.partial(train_step, model=model, optimizer=optimizer, objective=objective)
+    step = functools.partial(
+        train_step, model=model, optimizer=optimizer, loss_fn=objective.losses_and_statistics
+    )
     after, _ = examples.compiled(step)(before, batch, literals)
     key = random_streams.step_key(before.key, before.step)
     _, (_, statistics) = objective.losses_and_statistics(before.params, batch, literals, model=model, key=key)

@@ -14,7 +14,7 @@ from numcoke_jax.models.interface import GraphSizes, KnowledgeModel
 from numcoke_jax.models.losses.rakge_contrastive import rakge_contrastive_loss, weighted_mean
 from numcoke_jax.models.ops import pairwise
 from numcoke_jax.models.rakge import RAKGE, RelationAwareAttention, SharedValueEmbedding
-from numcoke_jax.training.losses.objective import create_objective
+from numcoke_jax.training.programs import create_objective
 from tests import examples
 from tests.oracles import binary_cross_entropy
 from tests.oracles import rakge as oracle

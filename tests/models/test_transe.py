@@ -16,7 +16,7 @@ from numcoke_jax.models.ops import pairwise
 from numcoke_jax.models.transe import TransE
 from numcoke_jax.system import random_streams
 from numcoke_jax.system.errors import UserError
-from numcoke_jax.training.losses.objective import create_objective
+from numcoke_jax.training.programs import create_objective
 from numcoke_jax.training.step import create_state, train_step
 from tests import examples
 from tests.oracles import transe as oracle
@@ -183,7 +183,12 @@ def test_forty_steps_halve_the_loss(name: str) -> None:
     create = examples.compiled(functools.partial(create_state, model, optimizer))
     state = create(literals, key=random_streams.base_key(0))
     step = examples.compiled(
-        functools.partial(train_step, model=model, optimizer=optimizer, objective=create_objective(config))
+        functools.partial(
+            train_step,
+            model=model,
+            optimizer=optimizer,
+            loss_fn=create_objective(config).losses_and_statistics,
+        )
     )
     losses = []
     for _ in range(40):

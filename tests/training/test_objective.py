@@ -15,7 +15,7 @@ from numcoke_jax.data.batches import Batch
 from numcoke_jax.models.losses import contrastive
 from numcoke_jax.models.ops import pairwise
 from numcoke_jax.system import random_streams
-from numcoke_jax.training.losses.objective import create_objective
+from numcoke_jax.training.programs import create_objective
 from tests import examples
 from tests.oracles import binary_cross_entropy, numcoke
 from tests.oracles import contrastive as contrastive_oracle

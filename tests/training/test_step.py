@@ -12,7 +12,8 @@ import pytest
 
 from numcoke_jax.models.ops import pairwise
 from numcoke_jax.system import random_streams
-from numcoke_jax.training.losses.objective import Objective, create_objective
+from numcoke_jax.training.losses.objective import Objective
+from numcoke_jax.training.programs import create_objective
 from numcoke_jax.training.step import PARTS, LossSums, TrainState, create_state, train_step
 from tests import examples
 
@@ -35,7 +36,9 @@ def model() -> Any:
 
 @functools.cache
 def step() -> Any:
-    bound = functools.partial(train_step, model=model(), optimizer=OPTIMIZER, objective=OBJECTIVE)
+    bound = functools.partial(
+        train_step, model=model(), optimizer=OPTIMIZER, loss_fn=OBJECTIVE.losses_and_statistics
+    )
     return examples.compiled(bound)
 
 
@@ -191,7 +194,10 @@ def simple_step(power: float, **jit: Any) -> Any:
     """SGD with rate 1/4 on such a sum."""
     optimizer, objective = optax.sgd(0.25), SumOfPowers(power=power)
     return jax.jit(
-        functools.partial(train_step, model=model(), optimizer=optimizer, objective=objective), **jit
+        functools.partial(
+            train_step, model=model(), optimizer=optimizer, loss_fn=objective.losses_and_statistics
+        ),
+        **jit,
     )
 
 
@@ -249,7 +255,9 @@ class Given(Objective):
 
 
 def given_step(state: TrainState, **values: Any) -> TrainState:
-    bound = functools.partial(train_step, model=model(), optimizer=optax.sgd(0.25), objective=Given(**values))
+    bound = functools.partial(
+        train_step, model=model(), optimizer=optax.sgd(0.25), loss_fn=Given(**values).losses_and_statistics
+    )
     return jax.jit(bound)(state, examples.batch(), examples.literals())[0]
 
 

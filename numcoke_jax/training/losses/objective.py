@@ -5,11 +5,9 @@ from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
-from ml_collections import ConfigDict
 
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models import MODELS
 from numcoke_jax.models.batch_norm import REAL_QUERIES, STATISTICS, STEP
 from numcoke_jax.models.interface import KnowledgeModel, SecondLoss, SumAndCount
 from numcoke_jax.system import random_streams
@@ -73,18 +71,6 @@ class Objective:
             terms["contrastive"] = self.contrastive(encoded, logits, batch, key=key)
             total = total + self.contrastive_weight * _mean(*terms["contrastive"])
         return total, (terms, written.get(STATISTICS, {}))
-
-
-def create_objective(config: ConfigDict) -> Objective:
-    """The objective that `config` describes for `config.model.name`."""
-    second_loss = MODELS[config.model.name].second_loss
-    weight = config.okcl.weight if second_loss else 0.0
-    return Objective(
-        label_smoothing=config.train.label_smoothing,
-        unknown_weight=config.train.unknown_weight,
-        contrastive=second_loss(config) if second_loss and weight else None,
-        contrastive_weight=weight,
-    )
 
 
 def _mean(total: Float[Array, ""], count: Float[Array, ""]) -> Float[Array, ""]:
