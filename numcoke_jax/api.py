@@ -24,7 +24,8 @@ from numcoke_jax.data.files.folder import write_folder
 from numcoke_jax.data.graph import NumericGraph, graph_hash
 from numcoke_jax.data.load import LoadedGraph, build_facts, build_graph, load_folder
 from numcoke_jax.data.tables.cells import column_numbers, frame_table
-from numcoke_jax.data.tables.comparisons import OWN_TABLE, ComparisonSettings, is_number
+from numcoke_jax.data.tables.comparisons import OWN_TABLE, ComparisonSettings
+from numcoke_jax.data.tables.draws import is_number
 from numcoke_jax.data.tables.facts import DEFAULT_SHARES, FactChoice
 from numcoke_jax.data.tables.known import TableSpec, entity_table
 from numcoke_jax.data.tables.own import numeric_columns

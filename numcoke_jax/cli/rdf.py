@@ -23,13 +23,13 @@ from numcoke_jax.data.files.folder import write_folder
 from numcoke_jax.data.files.numbers import ZONED_YEARS
 from numcoke_jax.data.files.rdf import FORMATS, RdfContent, read_rdf
 from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, fact_keys
-from numcoke_jax.data.tables.comparisons import split_counts, split_triples, stream
+from numcoke_jax.data.tables.draws import split_counts, split_triples, stream
 from numcoke_jax.system.errors import UserError, plural, shown_name
 from numcoke_jax.system.files import home_path
 
 SHORTEN = ("none", "last", "prefix")
 SPLIT_BY = ("triple", "relation")
-RDF_SPLIT_STREAM = 200  # apart from the streams of `comparisons` and `synthetic`
+RDF_SPLIT_STREAM = 200  # apart from the streams of `draws` and `synthetic`
 EPILOG = """\
 Statements whose object is an IRI become facts, numeric typed literals become
 literals, the rest is left out and counted.  Exit code 0 when the folder was
@@ -97,7 +97,7 @@ def split_by_relation(
 
     Args:
       facts: int32 [n, 3], sorted by relation.
-      shares: one per split; see `comparisons.split_counts` for the exact counts of a relation.
+      shares: one per split; see `draws.split_counts` for the exact counts of a relation.
       generator: decides the shuffles.
     """
     assigned = np.empty(len(facts), np.int8)

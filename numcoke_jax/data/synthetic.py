@@ -18,20 +18,14 @@ import numpy as np
 
 from numcoke_jax.config.schema import choices
 from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, Vocabulary
-from numcoke_jax.data.tables.comparisons import (
-    MASK_STREAM,
-    SPLIT_STREAM,
-    mask_cells,
-    nearest_negatives,
-    split_triples,
-    stream,
-)
+from numcoke_jax.data.tables.comparisons import nearest_negatives
+from numcoke_jax.data.tables.draws import MASK_STREAM, SPLIT_STREAM, mask_cells, split_triples, stream
 from numcoke_jax.data.tables.known import RELATION_SUFFIX
 from numcoke_jax.system.errors import UserError
 
 KINDS = choices("data.synthetic_kinds")
 SKEW = 2.0  # sigma of the normal distribution whose exponential is "skewed"
-VALUE_STREAM, FACT_STREAM = 100, 101  # apart from the streams of `comparisons`
+VALUE_STREAM, FACT_STREAM = 100, 101  # apart from those of `draws`
 ENUMERATED = 4  # all pairs are listed if there are at most this many per fact asked for
 
 

@@ -13,12 +13,9 @@ from numcoke_jax.data.tables.comparisons import (
     ComparisonSettings,
     compare,
     compared_pairs,
-    mask_cells,
     nearest_negatives,
-    split_counts,
-    split_triples,
-    stream,
 )
+from numcoke_jax.data.tables.draws import mask_cells, split_counts, split_triples, stream
 from numcoke_jax.data.tables.known import TABLES, EntityTable
 from numcoke_jax.system.errors import UserError
 

@@ -7,27 +7,30 @@ Entities come sorted by name, so the order of a table's rows never matters.
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
-from fractions import Fraction
-from types import UnionType
+from collections.abc import Sequence
 
 import numpy as np
 
 from numcoke_jax.config.schema import choices
-from numcoke_jax.data.graph import SPLITS
+from numcoke_jax.data.tables.draws import (
+    GROUP_STREAM,
+    MASK_STREAM,
+    SAMPLE_STREAM,
+    SPLIT_STREAM,
+    check_integer,
+    check_shares,
+    draw,
+    is_number,
+    mask_cells,
+    split_triples,
+    stream,
+)
 from numcoke_jax.data.tables.known import RELATION_SUFFIX, EntityTable
 from numcoke_jax.system.errors import UserError, suggestion
 
 PROTOCOLS, DIRECTIONS = choices("data.protocol"), choices("data.direction")
 GROUPS = choices("data.groups")
 MAX_TRIPLES = 20_000_000  # about 1 GB of names on the way to a graph: more is a mistake or another tool's job
-# One random stream per use: changing one setting leaves the draws of the others as they are.
-SAMPLE_STREAM, GROUP_STREAM, SPLIT_STREAM, MASK_STREAM = range(4)
-
-
-def is_number(value: object, kinds: type | UnionType = int | float | np.number) -> bool:
-    """Whether `value` is of one of `kinds` and not a truth value, which Python counts as an integer."""
-    return isinstance(value, kinds) and not isinstance(value, bool)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,24 +78,14 @@ class ComparisonSettings:
             ("negatives_per_pair", 0),
             ("seed", 0),
         ):
-            value = getattr(self, name)
-            if not is_number(value, int | np.integer):
-                raise UserError(f"{name}: must be an integer, got {value!r}")
-            if value < least:
-                raise UserError(f"{name}: must be at least {least}, got {value}")
+            check_integer(name, getattr(self, name), least)
         if self.group_size == 1:
             raise UserError(
                 "group_size: one entity has no other to be compared with; give 2 or more, or 0 for all"
             )
         if not (is_number(self.missing_rate) and 0 <= self.missing_rate <= 1):
             raise UserError(f"missing_rate: must be in [0, 1], got {self.missing_rate!r}")
-        shares = tuple(self.split) if isinstance(self.split, Iterable) else (self.split,)
-        good = len(shares) == 3 and all(map(is_number, shares)) and math.isclose(sum(shares), 1, abs_tol=1e-6)
-        if not good or min(shares) < 0 or shares[0] == 0:
-            raise UserError(
-                "split: must be 3 shares for train, valid, test, train above 0, that sum to 1, "
-                f"got {self.split!r}"
-            )
+        check_shares(self.split)
 
     def describe(self) -> str:
         """The settings in one line, for notices."""
@@ -192,18 +185,6 @@ def compare(table: EntityTable, relation_fields: Sequence[str], settings: Compar
     )
 
 
-def stream(seed: int, use: int, name: str = "") -> np.random.Generator:
-    """The random stream of one use, or of one field of it if `name` is given."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(use, *name.encode())))
-
-
-def draw(members: np.ndarray, size: int, generator: np.random.Generator) -> np.ndarray:
-    """`size` of the members without replacement, in their own order; all if size is 0 or too large."""
-    if size == 0 or size >= len(members):
-        return members
-    return members[np.sort(generator.permutation(len(members))[:size])]
-
-
 def _group(table: EntityTable, sampled: np.ndarray, field: str, settings: ComparisonSettings) -> np.ndarray:
     """int64 ids of the entities that are compared by `field`, sorted; all of them have its value."""
     observed = table.observed[:, table.fields.index(field)]
@@ -265,37 +246,6 @@ def sort_triples(triples: np.ndarray) -> np.ndarray:
     return triples[np.lexsort((tails, heads, relations))]
 
 
-def as_fraction(share: float) -> Fraction:
-    """The simple fraction that a float stands for: 0.1 is a tenth and 1 / 3 a third, exactly."""
-    return Fraction(float(share)).limit_denominator(1_000_000)
-
-
-def split_counts(count: int, shares: Sequence[float]) -> tuple[int, ...]:
-    """How many of `count` triples each split gets: its share rounded down; the rest goes to the largest.
-
-    Shares are read by `as_fraction`; if several are largest, the first gets the rest.
-    """
-    counts = [math.floor(count * as_fraction(share)) for share in shares]
-    largest = max(range(len(shares)), key=lambda split: shares[split])
-    counts[largest] += count - sum(counts)
-    return tuple(counts)
-
-
-def split_triples(
-    triples: np.ndarray, shares: Sequence[float], generator: np.random.Generator
-) -> dict[str, np.ndarray]:
-    """Shuffles sorted triples over train, valid and test; each split stays sorted.
-
-    Args:
-      triples: int64 [n, 3], sorted.
-      shares: one per split; see `split_counts` for the exact counts.
-      generator: decides the shuffle.
-    """
-    counts = split_counts(len(triples), shares)
-    parts = np.split(generator.permutation(len(triples)), np.cumsum(counts)[:-1])
-    return {name: triples[np.sort(part)] for name, part in zip(SPLITS, parts, strict=True)}
-
-
 def nearest_negatives(train: np.ndarray, values: np.ndarray, per_pair: int) -> np.ndarray:
     """Known-false tails: for each (h, r), the `per_pair` nearest t in value with (t, r, h) in train.
 
@@ -320,21 +270,3 @@ def nearest_negatives(train: np.ndarray, values: np.ndarray, per_pair: int) -> n
     positions = np.arange(len(order))
     starts = np.maximum.accumulate(np.where(is_first, positions, 0))
     return sort_triples(reversed_triples[positions - starts < per_pair])
-
-
-def mask_cells(cells: np.ndarray, rate: float, generator: np.random.Generator) -> np.ndarray:
-    """Hides a share of the True cells: exactly rate x count of them, rounded to nearest (halves up).
-
-    Args:
-      cells: bool [N, M].
-      rate: in [0, 1], read by `as_fraction`.
-      generator: decides which.
-
-    Returns:
-      bool [N, M], True where `cells` is and the cell is not hidden.
-    """
-    positions = np.flatnonzero(cells)
-    count = math.floor(len(positions) * as_fraction(rate) + Fraction(1, 2))
-    shown = cells.copy()
-    shown.flat[generator.permutation(positions)[:count]] = False
-    return shown

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from numcoke_jax.data.graph import RELATION, SPLITS
 from numcoke_jax.data.tables.cells import TableFile, column_numbers
-from numcoke_jax.data.tables.comparisons import SPLIT_STREAM, ComparisonSettings, split_triples, stream
+from numcoke_jax.data.tables.draws import SPLIT_STREAM, check_integer, check_shares, split_triples, stream
 from numcoke_jax.system.errors import UserError, plural, plural_of, printable, suggestion
 
 DEFAULT_SHARES = (0.8, 0.1, 0.1)
@@ -69,8 +69,9 @@ class FactChoice:
             )
         if isinstance(self.split, str):
             self.split_column()
-        elif self.split != DEFAULT_SHARES or self.seed:  # the same rules as for a table that is compared
-            ComparisonSettings(split=self.split, seed=self.seed)
+        else:
+            check_integer("seed", self.seed, 0)
+            check_shares(self.split)
 
     def split_column(self) -> tuple[str, str]:
         """("order" or "column", the column) of a split that is not at random; raises UserError."""
