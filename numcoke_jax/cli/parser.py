@@ -53,7 +53,10 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     length = 2 if asked[:1] == ["data"] else 1
     command = " ".join(asked[:length])
     if len(asked) < len(words):
-        words = [*(asked[:length] if command in (*COMMANDS, "data") else ()), "--help"]
+        known = command in (*COMMANDS, "data")
+        if asked and not known and not asked[0].startswith("-"):
+            raise UserError(_no_command(command))
+        words = [*(asked[:length] if known else ()), "--help"]
     if command in CONFIGURED:
         words = [_plain_key(word) for word in words]
     program = OneLineParser(prog="numcoke", description=DESCRIPTION)

@@ -297,6 +297,8 @@ def test_a_flag_file_may_say_which_process_this_is(tmp_path: Path, error_line: C
         (["train", "model.dimm=8"], "model.dimm=8 is not a flag; did you mean --model.dim=8?"),
         (["train=8"], "train=8 is not a command; did you mean train?"),
         (["trian", "cars"], "trian is not a command; did you mean train?"),
+        (["trian", "--help"], "trian is not a command; did you mean train?"),
+        (["data", "biuld", "--help"], "data biuld is not a command; did you mean data build?"),
         (["data", "biuld"], "data biuld is not a command; did you mean data build?"),
         (["data"], f"data is not a command; there are {', '.join(COMMANDS)}"),
         (["zzz"], f"zzz is not a command; there are {', '.join(COMMANDS)}"),

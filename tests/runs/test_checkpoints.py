@@ -19,7 +19,14 @@ import optax
 import pytest
 
 from numcoke_jax.runs import checkpoints as checkpoints_module
-from numcoke_jax.runs.checkpoints import Checkpoints, Name, UnusableCheckpoint, array_types, tree_bytes
+from numcoke_jax.runs.checkpoints import (
+    PARTIAL,
+    Checkpoints,
+    Name,
+    UnusableCheckpoint,
+    array_types,
+    tree_bytes,
+)
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.system.files import MANIFEST, damage, seal
 from numcoke_jax.training.step import LossSums, TrainState
@@ -452,7 +459,10 @@ def test_a_disk_that_is_really_full(
             reason = r"0.0 MiB are free, 0.3 MiB are needed" if warned else "No space left on device"
             assert reason in str(error.value)
             (disk / "filling").unlink()
-            assert snapshot(disk) == before
+            # Orbax's threads may still write when the error comes; what they leave is named as unfinished.
+            unfinished = f"checkpoints/20{PARTIAL}/"
+            after = {name: found for name, found in snapshot(disk).items() if not name.startswith(unfinished)}
+            assert after == before
             checkpoints.save(state_at(20), PROGRESS, best_step=10)
         with opened(disk / "checkpoints") as checkpoints:
             newest, faults = checkpoints.restore_newest()
