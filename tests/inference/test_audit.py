@@ -221,7 +221,10 @@ def test_the_command_says_what_it_found(
     train(config_of(folder, train__epochs=1), workdir)
     assert main(["audit", str(workdir), "--sample=20", "--no-cache"]) == 0
     shown = capsys.readouterr().out
-    assert "No fault found in 14 checks" in shown and max(map(len, shown.splitlines())) <= 80
+    assert "No fault found in 14 checks" in shown
+    title, *table = shown.splitlines()
+    assert title == f"Audit of {workdir}"  # whole, however long: it is to be copied
+    assert max(map(len, table)) <= 80
     report = json.loads((workdir / "report.json").read_text())
     report["test"]["hits@10"] = 0.123
     (workdir / "report.json").write_text(json.dumps(report))
