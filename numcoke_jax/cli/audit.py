@@ -9,7 +9,7 @@ from typing import Any
 
 from numcoke_jax.cli.commands import OneLineParser, add_cache_option, as_folder
 from numcoke_jax.system.console import Console
-from numcoke_jax.system.errors import plural, printable
+from numcoke_jax.system.errors import plural, printable, shown_path
 
 
 def add_options(parser: OneLineParser, command: str) -> None:
@@ -64,7 +64,7 @@ def _show(workdir: Path, findings: Sequence[Any], warnings: list[str], faults: i
         (finding.check, finding.verdict, f"{finding.looked_at:,}", f"{finding.faults:,}", finding.says)
         for finding in findings
     ]
-    title = f"Audit of {printable(str(workdir))}"
+    title = f"Audit of {shown_path(workdir)}"
     console.table(title, "", ("check", "verdict", ">looked at", ">wrong", "what was found"), rows)
     unknown = sum(finding.verdict == "unknown" for finding in findings)
     left = f"; {unknown} could not be judged" if unknown else ""

@@ -223,7 +223,7 @@ def test_the_command_says_what_it_found(
     shown = capsys.readouterr().out
     assert "No fault found in 14 checks" in shown
     title, *table = shown.splitlines()
-    assert title == f"Audit of {workdir}"  # whole, however long: it is to be copied
+    assert title == f"Audit of {workdir}"  # whole: it is to be copied
     assert max(map(len, table)) <= 80
     report = json.loads((workdir / "report.json").read_text())
     report["test"]["hits@10"] = 0.123
