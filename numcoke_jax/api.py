@@ -20,15 +20,15 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.config.checks import check_config, check_keys
 from numcoke_jax.config.files import canonical_config
-from numcoke_jax.data.files.folder import write_folder
+from numcoke_jax.data.files.folder import BAD_VALUES, NO_DATES, write_folder
+from numcoke_jax.data.files.numbers import Reading
 from numcoke_jax.data.graph import NumericGraph, graph_hash
 from numcoke_jax.data.load import LoadedGraph, build_facts, build_graph, load_folder
 from numcoke_jax.data.tables.cells import column_numbers, frame_table
 from numcoke_jax.data.tables.comparisons import OWN_TABLE, ComparisonSettings
 from numcoke_jax.data.tables.draws import is_number
 from numcoke_jax.data.tables.facts import DEFAULT_SHARES, FactChoice
-from numcoke_jax.data.tables.known import TableSpec, entity_table
-from numcoke_jax.data.tables.own import numeric_columns
+from numcoke_jax.data.tables.own import own_table
 from numcoke_jax.data.variants import SIDES, Change
 from numcoke_jax.inference.explain import explain
 from numcoke_jax.inference.impute import cell_frame, impute
@@ -73,6 +73,7 @@ class NumericKG:
         name: str | Sequence[str],
         relations: str | Sequence[str] = (),
         fields: str | Sequence[str] = (),
+        dates: str = "",
         **settings: Any,
     ) -> "NumericKG":
         """The comparative graph of a table: (h, "Weight_comp", t) says that h's Weight is above t's.
@@ -82,32 +83,23 @@ class NumericKG:
           name: the column that names the entities, or several, joined by ", ".
           relations: one or several numeric columns that get a relation each; (): all fields.
           fields: one or several numeric columns stored as values; (): every numeric one.
+          dates: "year" or "days" (since 1970-01-01): columns of dates are numeric, too; "": they are not.
           **settings: those of `ComparisonSettings`, such as group_size=60, protocol="nearest", seed=1. By
             default all entities form one group, the split is (0.8, 0.1, 0.1), and no value is masked.
 
         Raises:
           UserError: a column is missing, appears twice or holds anything but numbers, or a setting is wrong.
         """
-        file = frame_table("table", frame)
         names, compared, stored = (tuple(_listed(given)) for given in (name, relations, fields))
-        notices: list[str] = []
         if not names:
             raise UserError("from_table: name: give the column, or columns, that name the entities")
-        if not stored:
-            stored, notices = numeric_columns(file, (*names, *compared))
-        every = tuple(dict.fromkeys((*compared, *stored)))
-        if not every:
-            why = "".join(f"; {notice}" for notice in notices)
-            raise UserError(f"table: no column holds numbers only; name some with relations=[...]{why}")
         known = [field.name for field in dataclasses.fields(ComparisonSettings)]
         for key in settings:
             if key not in known:
                 raise UserError(f"from_table: {key} is not a setting; the settings are {', '.join(known)}")
-        spec = TableSpec("table", (), "", names, ", ".join(["{}"] * len(names)), every, compared or every)
-        table = entity_table(spec, file)
-        table = dataclasses.replace(table, notices=(*notices, *table.notices))
+        table = own_table(frame_table("table", frame, _reading(dates)), names, compared, stored)
         chosen = dataclasses.replace(OWN_TABLE, **settings)
-        fields_of_relations = compared or every
+        fields_of_relations = compared or table.fields
         comparisons = {"relations": fields_of_relations, **dataclasses.asdict(chosen)}
         return cls(build_graph(table, fields_of_relations, chosen), comparisons)
 
@@ -123,6 +115,7 @@ class NumericKG:
         relation_column: str = "",
         name: str | Sequence[str] = (),
         fields: str | Sequence[str] = (),
+        dates: str = "",
         split: Sequence[float] | str = DEFAULT_SHARES,
         seed: int = 0,
     ) -> "NumericKG":
@@ -136,6 +129,7 @@ class NumericKG:
           relation_column: the column that names each fact's relation, instead.
           name: the columns of the attributes that name an entity.
           fields: columns of the attributes that become literals; (): every one that holds numbers only.
+          dates: as in `from_table`, of the attributes.
           split: shares of train, valid and test; "order:COLUMN", whose earlier rows train and later ones
             test; or "column:COLUMN", whose cells are train, valid or test.
           seed: of a split at random.
@@ -154,13 +148,22 @@ class NumericKG:
             split=split if isinstance(split, str) else tuple(split),
             seed=seed,
         )
-        entities = None if attributes is None else frame_table("attributes", attributes)
+        reading = _reading(dates)
+        entities = None if attributes is None else frame_table("attributes", attributes, reading)
         return cls(build_facts(frame_table("facts", facts), entities, chosen))
 
     @classmethod
-    def from_folder(cls, path: str | Path) -> "NumericKG":
-        """The graph of a folder in text layout; raises UserError for others."""
-        return cls(load_folder(str(path)))
+    def from_folder(cls, path: str | Path, *, bad_values: str = "error", dates: str = "") -> "NumericKG":
+        """The graph of a folder in text layout; raises UserError for others.
+
+        Args:
+          path: the folder, or a zip archive of it.
+          bad_values: "missing" leaves literals that are not numbers out.
+          dates: as in `from_table`, of the literals.
+        """
+        if bad_values not in BAD_VALUES:
+            raise UserError(f"bad_values: must be one of {', '.join(BAD_VALUES)}, got {bad_values!r}")
+        return cls(load_folder(str(path), bad_values=bad_values, dates=_reading(dates).dates or NO_DATES))
 
 
 def train(
@@ -224,6 +227,14 @@ def _keep_graph(kg: NumericKG, folder: Path) -> None:
         write_folder(kg.graph, folder)
     if kg.comparisons is not None and not (folder.parent / COMPARISONS_FILE).exists():
         write_json_atomically(folder.parent / COMPARISONS_FILE, kg.comparisons)
+
+
+def _reading(dates: str) -> Reading:
+    """Which texts are numbers; raises UserError for an unknown unit."""
+    try:
+        return Reading(dates)
+    except ValueError as error:
+        raise UserError(str(error)) from None
 
 
 def _listed(given: str | Iterable[str]) -> list[str]:
@@ -417,7 +428,7 @@ class Model:
 
 
 def _changed_value(field: str, value: Any) -> float | None:
-    values, observed, wrong = column_numbers([value])
+    values, observed, wrong, _ = column_numbers([value])
     if wrong:
         raise UserError(f"explain: the value {value!r} of {field!r} is {wrong[0]}; needs a plain number")
     return float(values[0]) if observed[0] else None

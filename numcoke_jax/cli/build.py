@@ -16,14 +16,16 @@ from numcoke_jax.cli.build_facts import OWN_OPTIONS, add_fact_options, build_fro
 from numcoke_jax.cli.columns import split_names
 from numcoke_jax.cli.commands import OneLineParser, as_shares, as_typed
 from numcoke_jax.config.schema import KEYS
+from numcoke_jax.data.files.dates import UNITS
 from numcoke_jax.data.files.folder import write_folder
+from numcoke_jax.data.files.numbers import Reading
 from numcoke_jax.data.load import build_graph
 from numcoke_jax.data.public.sources import known_table
 from numcoke_jax.data.tables.cells import read_table
 from numcoke_jax.data.tables.comparisons import DIRECTIONS, GROUPS, OWN_TABLE, PROTOCOLS, ComparisonSettings
 from numcoke_jax.data.tables.facts import BY_COLUMN, BY_ORDER
-from numcoke_jax.data.tables.known import TABLES, EntityTable, TableSpec, entity_table
-from numcoke_jax.data.tables.own import numeric_columns
+from numcoke_jax.data.tables.known import TABLES, EntityTable
+from numcoke_jax.data.tables.own import own_table
 from numcoke_jax.system.errors import UserError, suggestion
 from numcoke_jax.system.files import home_path
 
@@ -63,6 +65,9 @@ def add_options(parser: OneLineParser, command: str) -> None:
         ("fields", "with numbers stored as literals, besides those of --relations (default: all)"),
     ):
         parser.add_argument(f"--{name}", metavar="COLUMN,...", help=f"the columns {meaning}")
+    parser.add_argument(
+        "--dates", choices=UNITS, help="columns of dates become numbers: years, or days since 1970-01-01"
+    )
     parser.add_argument(
         "--table",
         metavar="FILE|NAME",
@@ -154,8 +159,8 @@ def chosen_settings(options: argparse.Namespace) -> ComparisonSettings:
 def chosen_table(options: argparse.Namespace) -> tuple[EntityTable, tuple[str, ...]]:
     """The table of `--table`, and the fields that get a relation."""
     if options.table in TABLES:
-        if options.name or options.fields:
-            raise UserError(f"--name, --fields: table {options.table} has its own; leave them out")
+        if options.name or options.fields or options.dates:
+            raise UserError(f"--name, --fields, --dates: table {options.table} has its own; leave them out")
         table = known_table(options.table, options.dir)
         if not options.relations:
             return table, TABLES[options.table].relations
@@ -165,33 +170,14 @@ def chosen_table(options: argparse.Namespace) -> tuple[EntityTable, tuple[str, .
         raise UserError(f"--table: no file and no known table {path!r}; {suggestion(path, TABLES)}")
     if options.dir:
         raise UserError("--dir: only known tables are looked for there; omit it, or write it into --table")
-    file = read_table(path)
+    file = dataclasses.replace(read_table(path), reading=Reading(options.dates or ""))
     if not options.name:
         raise UserError(f"--name: give the column that names an entity; {suggestion('', file.columns)}")
     names = split_names("--name", options.name, file.columns)
     compared = split_names("--relations", options.relations, file.columns) if options.relations else ()
-    notices: list[str] = []
-    if options.fields:
-        stored = split_names("--fields", options.fields, file.columns)
-    else:
-        stored, notices = numeric_columns(file, (*names, *compared))
-    fields = tuple(dict.fromkeys((*compared, *stored)))
-    if not fields:
-        why = "".join(f"; {notice}" for notice in notices)
-        raise UserError(f"{file.where}: no column holds numbers only; name some with --relations{why}")
-    title = os.path.basename(path)
-    spec = TableSpec(
-        name=title,
-        files=(),
-        source="",
-        name_columns=names,
-        name_format=", ".join(["{}"] * len(names)),
-        fields=fields,
-        relations=compared or fields,
-    )
-    table = entity_table(spec, file)
-    notices.insert(0, f"{title}: fields {', '.join(fields)}")
-    return dataclasses.replace(table, notices=(*notices, *table.notices)), spec.relations
+    stored = split_names("--fields", options.fields, file.columns) if options.fields else ()
+    table = own_table(file, names, compared, stored)
+    return table, compared or table.fields
 
 
 def _run(options: argparse.Namespace) -> int:

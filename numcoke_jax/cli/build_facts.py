@@ -1,10 +1,12 @@
 """`numcoke data build --facts=...`: two tables, facts and attributes, to a graph."""
 
 import argparse
+import dataclasses
 import os
 
 from numcoke_jax.cli.columns import split_names
 from numcoke_jax.cli.commands import OneLineParser
+from numcoke_jax.data.files.numbers import Reading
 from numcoke_jax.data.load import LoadedGraph, build_facts
 from numcoke_jax.data.tables.cells import TableFile, read_table
 from numcoke_jax.data.tables.facts import DEFAULT_SHARES, FactChoice
@@ -13,7 +15,7 @@ from numcoke_jax.system.files import home_path
 
 OWN_OPTIONS = ("head", "tail", "relation", "relation_column", "attributes")
 NO_OPTIONS = ("command", "run", "checked")  # what every command's options have besides its flags
-SHARED_OPTIONS = ("facts", "name", "fields", "split", "seed", "out", *OWN_OPTIONS)
+SHARED_OPTIONS = ("facts", "name", "fields", "dates", "split", "seed", "out", *OWN_OPTIONS)
 
 
 def add_fact_options(parser: OneLineParser) -> None:
@@ -41,10 +43,13 @@ def build_from_facts(options: argparse.Namespace) -> LoadedGraph:
                 f"{flag} has no meaning with --facts, whose facts are there already: leave it out"
             )
     facts = _table("--facts", options.facts)
-    attributes = _table("--attributes", options.attributes) if options.attributes else None
-    for option in ("name", "fields"):
+    attributes = None
+    if options.attributes:
+        reading = Reading(options.dates or "")
+        attributes = dataclasses.replace(_table("--attributes", options.attributes), reading=reading)
+    for option in ("name", "fields", "dates"):
         if getattr(options, option) and attributes is None:
-            raise UserError(f"--{option} names columns of --attributes=FILE, which is missing")
+            raise UserError(f"--{option} is about columns of --attributes=FILE, which is missing")
     ends = {end: _columns(f"--{end}", getattr(options, end), facts) for end in ("head", "tail")}
     if bool(options.relation) == bool(options.relation_column):
         raise UserError(

@@ -1,6 +1,6 @@
 """Checks a graph in text layout without training on it.
 
-    numcoke data check DIR [--json] [--bad-values=missing]
+    numcoke data check DIR [--json] [--bad-values=missing] [--dates=year]
 
 DIR is a folder or zip archive as `data/files/folder.py` describes it.  Prints counts per split, overlaps,
 literal coverage and range per field, and every finding.  Exit code 0: can be trained on; 1: the data have
@@ -17,7 +17,7 @@ from typing import Any
 
 from numcoke_jax.cli.commands import OneLineParser
 from numcoke_jax.data.files.findings import GraphReport
-from numcoke_jax.data.files.folder import BAD_VALUES, inspect_folder
+from numcoke_jax.data.files.folder import BAD_VALUES, DATES, NO_DATES, inspect_folder
 from numcoke_jax.data.graph import SPLITS
 from numcoke_jax.system.console import Console, shown_share, shown_value
 from numcoke_jax.system.errors import UserError, plural, plural_of, shown_name
@@ -37,10 +37,16 @@ def add_options(parser: OneLineParser, command: str) -> None:
         default="error",
         help="literals that are not numbers: list them as errors, or leave them out",
     )
+    parser.add_argument(
+        "--dates",
+        choices=DATES,
+        default=NO_DATES,
+        help="literals that are dates: list them as errors, or read their year, or days since 1970",
+    )
 
 
 def _run(options: argparse.Namespace) -> int:
-    graph, report = inspect_folder(options.folder, bad_values=options.bad_values)
+    graph, report = inspect_folder(options.folder, bad_values=options.bad_values, dates=options.dates)
     try:
         if options.json:
             print(json.dumps(report_as_json(options.folder, report), indent=1))

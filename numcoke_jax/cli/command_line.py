@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from numcoke_jax.data.load import LoadedGraph
 
 DEFAULT_CONFIG = "cars"
-BAD_VALUES = choices("data.bad_values")
 INTERRUPTED = "interrupted; the same command resumes from the last checkpoint"
 EPILOG = """\
 examples:
@@ -175,8 +174,10 @@ def _chosen_for(named: str, keys: Sequence[tuple[str, str]]) -> "tuple[ConfigDic
     folder, preset = graph_folder(named)
     if "data.path" in dict(keys):
         raise UserError(f"{shown_path(folder)} and --data.path: give only one graph")
-    bad_values = dict(keys).get("data.bad_values", "error")
-    loaded = load_folder(folder, bad_values=bad_values if bad_values in BAD_VALUES else "error")
+    # A value that is not allowed is refused later, with all other keys.
+    given = {name: dict(keys).get(f"data.{name}") for name in ("bad_values", "dates")}
+    known = {name: value for name, value in given.items() if value in choices(f"data.{name}")}
+    loaded = load_folder(folder, **known)
     config, chosen = chosen_config(loaded.graph, preset)
     config.data.path = folder
     return config, chosen, loaded

@@ -191,7 +191,7 @@ def _change(text: str, fields: NameIndex) -> Change:
     if name not in fields and name.partition(".")[0] in ("head", "tail"):
         side, _, name = name.partition(".")
     field = fields.id(name, "--set")
-    values, observed, wrong = column_numbers([value])
+    values, observed, wrong, _ = column_numbers([value])
     if wrong:
         raise UserError(f"--set={printable(text)}: {printable(value)} is {wrong[0]}; needs a plain number")
     return Change(side, field, float(values[0]) if observed[0] else None)

@@ -75,6 +75,8 @@ _KEYS = (
         'a folder with train/valid/test.txt, neg.txt, literals/; "" takes data.table', resumable=True),
     _host("data.bad_values", "error", choice("error", "missing"),
         "literals of a folder that are not numbers: error, or missing: left out", scope="folder"),
+    _host("data.dates", "error", choice("error", "year", "days"),
+        "literals of a folder that are dates: error; else their year, or days since 1970", scope="folder"),
     _table("data.table", "cars", choice(*TABLES, *GRAPHS),
         "cars, spotify, credit, us_cities: compared; the others are graphs"),
     _table("data.dir", "", TEXT,

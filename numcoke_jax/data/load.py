@@ -14,7 +14,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.files.encode import GraphReport, encode_graph
 from numcoke_jax.data.files.findings import empty_splits
-from numcoke_jax.data.files.folder import read_folder
+from numcoke_jax.data.files.folder import NO_DATES, read_folder
 from numcoke_jax.data.files.rdf import is_rdf_name
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.public.fb15k import load_fb15k_237
@@ -52,15 +52,15 @@ class LoadedGraph:
 def load_graph(data_config: ConfigDict) -> LoadedGraph:
     """The graph that config.data describes.
 
-    `data_config.path` names a folder in text layout; `data_config.bad_values` says what becomes of its
-    literals that are not numbers.  If the path is "", the data set `data_config.table` is taken; a raw table
-    is compared by the other keys.  The same config gives the same graph, bit for bit.
+    `data_config.path` names a folder in text layout; `bad_values` and `dates` say what becomes of literals
+    that are not numbers.  If the path is "", the data set `data_config.table` is taken; a raw table is
+    compared by the other keys.  The same config gives the same graph, bit for bit.
 
     Raises:
       UserError: the folder or data set is missing or malformed, or a key has a value that is not allowed.
     """
     if data_config.path:
-        return load_folder(data_config.path, bad_values=data_config.bad_values)
+        return load_folder(data_config.path, bad_values=data_config.bad_values, dates=data_config.dates)
     if data_config.table == "fb15k_237":
         return LoadedGraph(*load_fb15k_237(data_config.dir), data_config.table)
     if data_config.table == "synthetic":
@@ -75,12 +75,12 @@ def load_graph(data_config: ConfigDict) -> LoadedGraph:
     return build_graph(table, relations, settings)
 
 
-def load_folder(path: str, *, bad_values: str = "error") -> LoadedGraph:
+def load_folder(path: str, *, bad_values: str = "error", dates: str = NO_DATES) -> LoadedGraph:
     """The graph of a folder, or of a zip archive of one, in text layout; raises UserError for anything else.
 
     Args:
       path: the folder or archive.
-      bad_values: see `folder.read_folder`.
+      bad_values, dates: see `folder.read_folder`.
     """
     path = str(home_path(path))
     if is_rdf_name(path):
@@ -88,7 +88,7 @@ def load_folder(path: str, *, bad_values: str = "error") -> LoadedGraph:
             f"data.path: {path} is RDF, which has no splits; write a folder once, with "
             f"numcoke data rdf {path} --out=DIR, and give that"
         )
-    graph, report = read_folder(path, bad_values=bad_values)
+    graph, report = read_folder(path, bad_values=bad_values, dates=dates)
     name = Path(path).resolve().name
     return LoadedGraph(graph, report.milder_notices(), name, tuple(report.suspicions))
 

@@ -136,7 +136,7 @@ def _values(
                 others.append(title)
             continue
         field = fields.id(title)
-        values[:, field], observed[:, field], wrong = column_numbers(cells)
+        values[:, field], observed[:, field], wrong, _ = column_numbers(cells)
         if wrong:
             raise UserError(
                 f"{table.where}: column {title!r} must hold plain numbers or empty cells, "

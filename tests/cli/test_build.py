@@ -53,7 +53,7 @@ def run(*options):
     ("rest", "said"),
     [
         (";2", "leave none for training; compare more values; t.csv: fields Power; column 'Weight' left out"),
-        (";red", "t.csv: no column holds numbers only; name some with --relations; column 'Weight'"),
+        (";red", "t.csv: no column holds numbers only; name some as fields or relations; column 'Weight'"),
     ],
 )
 def test_an_error_says_which_columns_were_left_out(rest, said, tmp_path, capsys):
@@ -187,12 +187,13 @@ def test_columns_of_numbers_and_near_misses():
     ]
 
 
-def test_columns_of_truth_values_and_dates_are_left_out_in_one_notice():
+def test_columns_of_dates_share_a_notice_and_so_do_those_of_truth_values():
     columns = {"n": ["a"], "x": ["1"], "day": ["2024-01-01"], **{f"flag{i}": ["True"] for i in range(9)}}
-    found, (notice,) = numeric_columns(TableFile("t.csv", columns), ("n",))
+    found, (dates, notice) = numeric_columns(TableFile("t.csv", columns), ("n",))
     assert found == ("x",)
-    flags = ", ".join(f"'flag{i}'" for i in range(7))
-    assert notice == f"left out, without any number: 'day', {flags} and 2 more"
+    assert dates == "left out, with dates: 'day'; dates=year or dates=days makes them numbers"
+    flags = ", ".join(f"'flag{i}'" for i in range(8))
+    assert notice == f"left out, without any number: {flags} and 1 more"
 
 
 @pytest.mark.parametrize("title", ["__index_level_0__", "Unnamed: 0", "Unnamed: 0.1"])

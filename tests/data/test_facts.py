@@ -254,7 +254,7 @@ COMMANDS = [
     (["--facts=R", "--table=cars"], "--table and --facts: give only one of them"),
     (["--facts=R", "--group-size=3"], "--group-size has no meaning with --facts"),
     (["--facts=R", "--relations=date"], "--relations has no meaning with --facts"),
-    (["--facts=R", "--name=x"], "--name names columns of --attributes=FILE, which is missing"),
+    (["--facts=R", "--name=x"], "--name is about columns of --attributes=FILE, which is missing"),
     (
         ["--facts=R", "--head=winner", "--tail=loser", "--relation=b", "--split=order:x"],
         "split: no column 'x'",

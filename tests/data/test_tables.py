@@ -285,7 +285,7 @@ def test_paths_that_are_no_files(tmp_path):
 
 def test_column_numbers():
     cells = ["1", " -2.5 ", "1e3", "", "NA", "n/a", "NaN", "?", "-", None, 7, 2.5, np.float32(0.5)]
-    values, observed, wrong = column_numbers([*cells, Decimal("1.25"), float("nan"), "007", 10**17])
+    values, observed, wrong, _ = column_numbers([*cells, Decimal("1.25"), float("nan"), "007", 10**17])
     assert not wrong
     assert values.dtype == np.float64
     assert values[observed].tolist() == [1, -2.5, 1000, 7, 2.5, 0.5, 1.25, 7, 1e17]
@@ -294,7 +294,7 @@ def test_column_numbers():
 
 
 def test_a_true_zero_is_observed():
-    values, observed, _ = column_numbers(["0", "", 0, None])
+    values, observed, _, _ = column_numbers(["0", "", 0, None])
     assert values.tolist() == [0, 0, 0, 0]
     assert observed.tolist() == [True, False, True, False]
 
@@ -306,7 +306,7 @@ def test_a_true_zero_is_observed():
     ids=repr,
 )
 def test_a_missing_value_of_any_type_has_neither_name_nor_number(cell):
-    values, observed, wrong = column_numbers(["1", cell, 2])
+    values, observed, wrong, _ = column_numbers(["1", cell, 2])
     assert not wrong
     assert values.tolist() == [1, 0, 2]
     assert observed.tolist() == [True, False, True]
@@ -314,7 +314,7 @@ def test_a_missing_value_of_any_type_has_neither_name_nor_number(cell):
 
 
 def test_large_numbers_keep_their_order():
-    values, _, _ = column_numbers([str(2**24), str(2**24 + 1), str(2**53 - 1)])
+    values, *_ = column_numbers([str(2**24), str(2**24 + 1), str(2**53 - 1)])
     assert values.tolist() == [16777216.0, 16777217.0, 9007199254740991.0]
 
 
@@ -338,7 +338,7 @@ def test_large_numbers_keep_their_order():
     ],
 )
 def test_cells_that_are_no_numbers(cell, why):
-    values, observed, wrong = column_numbers(["1", cell, "2"])
+    values, observed, wrong, _ = column_numbers(["1", cell, "2"])
     assert list(wrong) == [1]
     assert why in wrong[1]
     assert values.tolist() == [1, 0, 2]

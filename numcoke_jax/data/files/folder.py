@@ -12,7 +12,7 @@ Each file may be packed as `NAME.gz` or `NAME.zip` instead.  `lines.py`, `header
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -34,13 +34,14 @@ from numcoke_jax.data.files.lines import (
     read_names,
     read_triples,
 )
-from numcoke_jax.data.files.numbers import parse_values
+from numcoke_jax.data.files.numbers import A_DATE, Reading, parse_values
 from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, entities_without_facts
-from numcoke_jax.system.errors import UserError, list_some, plural, shown_name
+from numcoke_jax.system.errors import UserError, list_some, plural, plural_of, shown_name
 
 LITERALS = "literals/numerical_literals.txt"
 WITHOUT_FACTS = "entities_without_facts.txt"
-BAD_VALUES = choices("data.bad_values")
+BAD_VALUES, DATES = choices("data.bad_values"), choices("data.dates")
+NO_DATES = DATES[0]
 UNREADABLE_STARTS = (
     "\ufeff",
     "PK\x03\x04",
@@ -49,25 +50,28 @@ UNREADABLE_STARTS = (
 ROWS_WRITTEN_AT_ONCE = 1_000_000
 
 
-def read_folder(path: str | os.PathLike, *, bad_values: str = "error") -> tuple[NumericGraph, GraphReport]:
+def read_folder(
+    path: str | os.PathLike, *, bad_values: str = "error", dates: str = NO_DATES
+) -> tuple[NumericGraph, GraphReport]:
     """The graph of a folder (or zip archive) in text layout, and what was found in it.
 
     Args:
       path: the folder.
       bad_values: "error", or "missing": literals that are not numbers are left out with a warning.
+      dates: "year" or "days", in which literals that are dates become numbers; "error": they are none.
 
     Raises:
       UserError: `path` is not such a folder.
       DataError: its content is wrong; the message lists every fault of every file.
     """
-    graph, report = inspect_folder(path, bad_values=bad_values)
+    graph, report = inspect_folder(path, bad_values=bad_values, dates=dates)
     if graph is None or report.errors:
         raise DataError([f"{path}: {report.errors[0]}", *report.errors[1:]])
     return graph, report
 
 
 def inspect_folder(
-    path: str | os.PathLike, *, bad_values: str = "error"
+    path: str | os.PathLike, *, bad_values: str = "error", dates: str = NO_DATES
 ) -> tuple[NumericGraph | None, GraphReport]:
     """Like `read_folder`, with the faults of the content in `report.errors` instead of an exception.
 
@@ -75,11 +79,13 @@ def inspect_folder(
     """
     if bad_values not in BAD_VALUES:
         raise ValueError(f"bad_values must be one of {BAD_VALUES}, got {bad_values!r}")
+    if dates not in DATES:
+        raise ValueError(f"dates must be one of {DATES}, got {dates!r}")
     files = GraphFiles(Path(path))
     source = GraphReport()
     try:
         facts = _read_facts(files, source)
-        literals = _read_literals(files, source, bad_values)
+        literals = _read_literals(files, source, bad_values, Reading("" if dates == NO_DATES else dates))
         without_facts = _read_without_facts(files, source)
     except UserError as error:  # a file that cannot be read, by its name inside the folder
         raise UserError(f"{path}: {error}") from error
@@ -196,7 +202,9 @@ def _skip_headers(
     return found.tables
 
 
-def _read_literals(files: GraphFiles, report: GraphReport, bad_values: str) -> pa.Table | None:
+def _read_literals(
+    files: GraphFiles, report: GraphReport, bad_values: str, reading: Reading
+) -> pa.Table | None:
     """The literals that are numbers; None without a good file."""
     file = files.find(LITERALS)
     if file is None:
@@ -212,7 +220,7 @@ def _read_literals(files: GraphFiles, report: GraphReport, bad_values: str) -> p
     except DataError as error:
         report.errors += error.problems
         return None
-    parsed = parse_values(table["value"])
+    parsed = parse_values(table["value"], reading)
     good = np.ones(table.num_rows, dtype=bool)
     good[list(parsed.bad)] = False
     if 0 in parsed.bad:
@@ -226,6 +234,11 @@ def _read_literals(files: GraphFiles, report: GraphReport, bad_values: str) -> p
     if parsed.bad:
         listed = _list_bad_values(file, table["value"], parsed.bad)
         header = "if the first row is a header, remove it; " if list(parsed.bad) == [0] else ""
+        dated = sum(why.startswith(A_DATE) for why in parsed.bad.values())
+        if dated and not reading.dates:
+            header += (
+                f"{plural_of(dated, 'is a date', 'are dates')}: --data.dates=year (--dates=year) reads them; "
+            )
         if bad_values == "error":
             report.errors.append(
                 f"{listed}; {header}write plain decimal numbers, or have these rows left out: "
@@ -236,8 +249,22 @@ def _read_literals(files: GraphFiles, report: GraphReport, bad_values: str) -> p
             report.source_notes.append(
                 f"literals: {plural(len(parsed.bad), 'value')} left out as missing: {listed}"
             )
+    if reading.dates == "days":
+        report.source_notes += _mixed_fields(table["field"], parsed.dates, parsed.bad)
     literals = pa.table({"entity": table["entity"], "field": table["field"], "value": parsed.values})
     return literals.filter(pa.array(good))
+
+
+def _mixed_fields(fields: pa.ChunkedArray, dates: Sequence[int], bad: Collection[int]) -> list[str]:
+    """A note on each field that is days for some entities, and another number for others."""
+    others = np.ones(len(fields), dtype=bool)
+    others[[*dates, *bad]] = False
+    mixed = {*fields.take(dates).to_pylist()} & {*fields.filter(pa.array(others)).unique().to_pylist()}
+    return [
+        f"literals: field {shown_name(field)} has dates, read as days, beside other numbers; "
+        "--data.dates=year suits dates and years"
+        for field in sorted(mixed)
+    ]
 
 
 def _read_without_facts(files: GraphFiles, report: GraphReport) -> list[str]:

@@ -10,10 +10,10 @@ What counts as a number, after outer white space is removed:
   signs and point: they stand for ASCII characters one to one, so the conversion is exact.
 
 Everything else is refused and listed, because its meaning is not certain: words and empty cells, NaN and
-infinities, numbers beyond float64 (1e400) or so small that they would become 0 (1e-400), dates and times
-(a fractional year would mix with plain years), units, percent and currency signs, thousands separators
-and decimal commas (`1,234` means different numbers in different countries), underscores, hexadecimal
-numbers, fractions.
+infinities, numbers beyond float64 (1e400) or so small that they would become 0 (1e-400), times, units,
+percent and currency signs, thousands separators and decimal commas (`1,234` means different numbers in
+different countries), underscores, hexadecimal numbers, fractions.  Dates are refused too, unless a `Reading`
+asks for them in a unit (`dates.py`).
 
 Several different values of one (entity, field) become their median, which does not depend on the order
 of the rows; exact repeats of a value count once.  -0.0 is stored as 0.0.
@@ -27,11 +27,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from numcoke_jax.data.files.dates import DESCRIBED, UNITS, date_number
+
 PLAIN_NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
 INTEGER = re.compile(r"[-+]?[0-9]+\Z")
 TYPED = re.compile(r"""(?:"([^"]*)"|'([^']*)'|([^\s"'^]+))\^\^<?([^<>\s]+)>?\Z""")
 XSD_TYPE = re.compile(r"(?:http://www\.w3\.org/2001/XMLSchema#|xsd?:)(\w+)\Z")
 QUOTED = re.compile(r'"([^"]*)"\Z')
+A_DATE, NO_DATE_READ = "a date", "a date, but not year, month, day as 1970-01-31 is"
 DATE = re.compile(r"[-+]?\d{1,6}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?\Z")
 TIME = re.compile(r"\d{1,3}:\d{2}(:\d{2}(\.\d+)?)?\s*([aApP]\.?[mM]\.?|Z)?\Z")
 HEXADECIMAL = re.compile(r"[-+]?0[xX][0-9a-fA-F]+\Z")
@@ -66,6 +69,7 @@ MOST_DIGITS = 100  # more need not be told apart from infinity, and Python refus
 LARGEST_FLOAT = float(np.finfo(np.float32).max)
 ZONED_YEARS = "years with a time zone, which is left out"
 ZONE = re.compile(r"([-+]?[0-9]+)(?:Z|[-+][0-9]{2}:[0-9]{2})\Z")  # of a year
+DATE_TYPES = frozenset(("date", "dateTime", "dateTimeStamp", "gYearMonth"))
 REAL_TYPES = frozenset(("decimal", "double", "float"))
 NON_FINITE_WORDS = frozenset(("nan", "inf", "infinity"))
 THOUSANDS, DECIMAL_COMMA, UNIT = (
@@ -78,6 +82,25 @@ EXACT_INTEGERS = 2.0**53  # every integer up to here is a float64
 
 
 @dataclasses.dataclass(frozen=True)
+class Reading:
+    """Which texts are numbers besides plain ones.
+
+    Attributes:
+      dates: one of `dates.UNITS`, in which dates are read; "": they are no numbers.
+    """
+
+    dates: str = ""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for another unit."""
+        if self.dates not in ("", *UNITS):
+            raise ValueError(f"dates must be one of {UNITS}, or '' for none, got {self.dates!r}")
+
+
+PLAIN = Reading()
+
+
+@dataclasses.dataclass(frozen=True)
 class ParsedValues:
     """Texts turned into numbers.
 
@@ -85,16 +108,18 @@ class ParsedValues:
       values: float64 [rows]; 0 in rows listed in `bad`.
       bad: row index -> why its text is not a number.
       converted: what was rewritten before it was a plain number ("typed RDF literals", ...) -> rows.
+      dates: the rows whose text is a date.
       rounded: number of rows whose integer is beyond 2^53 and not a float64, so that it was rounded.
     """
 
     values: np.ndarray
     bad: dict[int, str]
     converted: dict[str, int]
+    dates: tuple[int, ...]
     rounded: int
 
 
-def parse_values(texts: pa.ChunkedArray) -> ParsedValues:
+def parse_values(texts: pa.ChunkedArray, reading: Reading = PLAIN) -> ParsedValues:
     """Numbers of a string column by the rules at the top of this module; nothing is raised."""
     plain = pc.match_substring_regex(texts, PLAIN_NUMBER)
     is_plain = np.asarray(plain.to_numpy(), dtype=bool)
@@ -102,13 +127,14 @@ def parse_values(texts: pa.ChunkedArray) -> ParsedValues:
     values = np.array(pc.cast(safe, pa.float64()).to_numpy(), dtype=np.float64)
     bad: dict[int, str] = {}
     converted: dict[str, int] = {}
+    dates: list[int] = []
     rounded = 0
     has_digit = np.asarray(pc.match_substring_regex(safe, "[1-9]").to_numpy(), dtype=bool)
     underflow = (values == 0) & has_digit
     special = ~is_plain | underflow | (np.abs(values) >= EXACT_INTEGERS)
     special_texts = texts.filter(pa.array(special)).to_pylist()
     for row, text in zip(np.flatnonzero(special).tolist(), special_texts, strict=True):
-        value, note = parse_number(text)
+        value, note = parse_number(text, reading)
         if value is None:
             bad[row] = note
             values[row] = 0.0
@@ -116,8 +142,10 @@ def parse_values(texts: pa.ChunkedArray) -> ParsedValues:
         values[row] = value
         if note:
             converted[note] = converted.get(note, 0) + 1
+        if note in DESCRIBED.values():
+            dates.append(row)
         rounded += is_rounded(text, value)
-    return ParsedValues(values + 0.0, bad, converted, rounded)
+    return ParsedValues(values + 0.0, bad, converted, tuple(dates), rounded)
 
 
 def is_rounded(text: str, value: float) -> bool:
@@ -126,7 +154,7 @@ def is_rounded(text: str, value: float) -> bool:
     return abs(value) >= EXACT_INTEGERS and digits.isdecimal() and int(abs(value)) != int(digits)
 
 
-def parse_number(text: str) -> tuple[float | None, str]:
+def parse_number(text: str, reading: Reading = PLAIN) -> tuple[float | None, str]:
     """(value, what was rewritten or "") of a number; (None, why not) of anything else."""
     stripped = text.strip()
     typed, quoted = TYPED.match(stripped), QUOTED.match(stripped)
@@ -142,6 +170,8 @@ def parse_number(text: str) -> tuple[float | None, str]:
     if typed:
         known = XSD_TYPE.match(typed[4])
         datatype = known[1] if known else re.split("[/#:]", typed[4])[-1]
+        if known and datatype in DATE_TYPES:
+            return _not_plain(number, reading)
         if not known or datatype not in INTEGER_TYPES | REAL_TYPES:
             return None, f"type {datatype} is not numeric"
         if datatype == "gYear" and (zoned := ZONE.match(number)):
@@ -149,13 +179,21 @@ def parse_number(text: str) -> tuple[float | None, str]:
         if wrong := _outside_type(number, datatype):
             return None, wrong
     if not re.match(PLAIN_NUMBER, number):
-        return None, _why_not_a_number(number)
+        return _not_plain(number, reading)
     value = float(number)
     if not np.isfinite(value):
         return None, "beyond the range of float64"
     if value == 0 and re.search("[1-9]", re.split("[eE]", number)[0]):
         return None, "not zero, but too small for float64"
     return value + 0.0, note
+
+
+def _not_plain(text: str, reading: Reading) -> tuple[float | None, str]:
+    """What `parse_number` returns for a text that is no plain number."""
+    if reading.dates and (number := date_number(text, reading.dates)) is not None:
+        return number, DESCRIBED[reading.dates]
+    why = _why_not_a_number(text)
+    return None, NO_DATE_READ if reading.dates and why == A_DATE else why
 
 
 def _outside_type(number: str, datatype: str) -> str:
@@ -213,7 +251,7 @@ def _why_not_a_number(text: str) -> str:
     if text.lstrip("+-").casefold() in NON_FINITE_WORDS:
         return "not finite"
     if DATE.match(text):
-        return "a date"
+        return A_DATE
     if TIME.match(text):
         return "a time"
     if HEXADECIMAL.match(text):

@@ -217,8 +217,9 @@ def compared_entities(wanted: AuthorsGraph, train: pa.Table, where: Path, raw_pa
     sums = []
     for columns in wanted.fields.values():
         cells = [field_column(raw, column) for column in columns]
-        observed = np.all([seen for _, seen in cells], axis=0)
-        sums.append((np.where(observed, sum(values for values, _ in cells), 0.0)[chosen], observed[chosen]))
+        observed = np.all([cell.observed for cell in cells], axis=0)
+        total = sum(cell.values for cell in cells)
+        sums.append((np.where(observed, total, 0.0)[chosen], observed[chosen]))
     return EntityTable(
         name=wanted.name,
         entities=tuple(entities),

@@ -3,13 +3,12 @@
 import collections
 import dataclasses
 import itertools
-import os
 from collections.abc import Sequence, Set
 
-from numcoke_jax.data.tables.cells import TableFile, column_numbers
+from numcoke_jax.data.tables.cells import TableFile
 from numcoke_jax.data.tables.facts import FactTable, joined_names
-from numcoke_jax.data.tables.known import EntityTable, TableSpec, entity_table
-from numcoke_jax.data.tables.own import numeric_columns
+from numcoke_jax.data.tables.known import EntityTable
+from numcoke_jax.data.tables.own import own_table
 from numcoke_jax.system.errors import UserError, plural, plural_of, printable, suggestion
 
 FEW_REPEATS, FEW_SHARE = 3, 0.01  # rows that repeat a name, up to which one of each is taken
@@ -35,7 +34,7 @@ def read_attributes(
     entities = set(facts.entities)
     if not name:
         raise UserError(f"name: give the column of {table.where} with the names; {_best(table, entities)}")
-    for column in (*name, *fields):
+    for column in name:
         if column not in table.columns:
             raise UserError(f"{table.where}: no column {column!r}; {suggestion(column, table.columns)}")
     names = [text for text in joined_names(table, name) if text]
@@ -54,22 +53,11 @@ def read_attributes(
             f"head or tail in {facts.where}, such as {printable(repr(facts.entities[0]))}; "
             f"{_best(table, entities)}"
         )
-    stored, notices = tuple(fields), list[str]()
-    if not stored:
-        stored, notices = numeric_columns(table, name)
-    if not stored:
-        why = "".join(f"; {notice}" for notice in notices)
-        raise UserError(f"{table.where}: no column holds numbers only; name some as fields{why}")
-    title = os.path.basename(table.where)
-    spec = TableSpec(title, (), "", tuple(name), ", ".join(["{}"] * len(name)), stored, stored)
-    found = entity_table(spec, table)
-    without = len(entities) - len(shared)
-    notices.insert(
-        0,
-        f"{title}: fields {', '.join(stored)}; "
-        f"{plural_of(len(shared), 'entity', 'entities')} of the facts have a row, {without:,} do not",
-    )
-    return dataclasses.replace(found, notices=(*notices, *found.notices))
+    found = own_table(table, name, fields=fields)
+    told, *notices = found.notices
+    rows = f"{plural_of(len(shared), 'entity', 'entities')} of the facts have a row"
+    told = f"{told}; {rows}, {len(entities) - len(shared):,} do not"
+    return dataclasses.replace(found, notices=(told, *notices))
 
 
 def _best(table: TableFile, entities: Set[str]) -> str:
@@ -97,7 +85,7 @@ def _unique_columns(table: TableFile) -> str:
     """The columns, or else pairs of columns, whose names are there in every row and differ, in words."""
     columns = {}
     for column in itertools.islice(filter(None, table.columns), SEARCHED_COLUMNS):
-        values, observed, wrong = column_numbers(table.columns[column])
+        values, observed, wrong, _ = table.numbers(column)
         measured = observed.any() and not wrong and (values % 1 != 0).any()  # 71.3: no name
         texts = [] if measured else _texts(table, column)
         if texts and all(texts):

@@ -1,13 +1,15 @@
 """The bytes of a table file (csv, tsv, parquet, xlsx) -> columns of cells -> names and numbers.
 
 Text cells stay text to the letter: nothing is taken for a number, a date or a missing value before
-a caller asks for one.  `column_names` and `column_numbers` are the only two readings of a cell.
+a caller asks for one.  `column_names` and `column_numbers` are the only two readings of a cell; which texts
+and dates are numbers is said by the table's `Reading`.
 """
 
 import collections
 import contextlib
 import csv
 import dataclasses
+import datetime
 import gzip
 import importlib.util
 import io
@@ -20,7 +22,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -29,7 +31,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from numcoke_jax.data.files.lines import GZIP_MAGIC, IGNORED_FOLDER
-from numcoke_jax.data.files.numbers import EXACT_INTEGERS, is_rounded, parse_values
+from numcoke_jax.data.files.numbers import (
+    A_DATE,
+    EXACT_INTEGERS,
+    PLAIN,
+    Reading,
+    is_rounded,
+    parse_number,
+    parse_values,
+)
 from numcoke_jax.system.errors import UserError, printable, suggestion
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
@@ -45,16 +55,33 @@ SAVED_INDEX = re.compile(r"__index_level_\d+__|Unnamed: 0(\.\d+)*")
 UNWRITABLE = re.compile(r"[\t\n\r\0]+")
 
 
+class Numbers(NamedTuple):
+    """A column of n cells as numbers.
+
+    Attributes:
+      values: float64 [n], 0 where there is none.
+      observed: bool [n].
+      wrong: the position of each cell that is neither a number nor missing, and why.
+      converted: what was rewritten to be a number, in words -> number of cells.
+    """
+
+    values: np.ndarray
+    observed: np.ndarray
+    wrong: dict[int, str]
+    converted: dict[str, int]
+
+
 @dataclasses.dataclass(frozen=True)
 class TableFile:
     """Columns of a table by name, in file order, each with one cell per row; `where` is for messages.
 
     A cell is a string in csv and tsv; parquet and xlsx also hold numbers, dates and None, parquet bytes
-    that are not UTF-8.
+    that are not UTF-8.  `reading` says which of them are numbers.
     """
 
     where: str
     columns: dict[str, list[Any]]
+    reading: Reading = PLAIN
 
     @property
     def num_rows(self) -> int:
@@ -73,6 +100,10 @@ class TableFile:
             return column_names(cells)
         except UserError as error:
             raise UserError(f"{self.where}: column {name!r}: {error}") from None
+
+    def numbers(self, name: str) -> Numbers:
+        """`column_numbers` of column `name`."""
+        return column_numbers(self.column(name), self.reading)
 
 
 def read_table(path: str | Path) -> TableFile:
@@ -109,7 +140,7 @@ def read_table(path: str | Path) -> TableFile:
     return _read_text(path, _decode(path, data), tabs=Path(name).suffix.lower() in (".tsv", ".tab"))
 
 
-def frame_table(where: str, frame: pd.DataFrame) -> TableFile:
+def frame_table(where: str, frame: pd.DataFrame, reading: Reading = PLAIN) -> TableFile:
     """The columns of a pandas table, with their titles as text; `where` is for messages.
 
     Raises:
@@ -121,7 +152,8 @@ def frame_table(where: str, frame: pd.DataFrame) -> TableFile:
     if not titles:
         raise UserError(f"{where}: has no columns")
     _refuse_repeated(where, titles)
-    return TableFile(where, {title: frame.iloc[:, place].tolist() for place, title in enumerate(titles)})
+    columns = {title: frame.iloc[:, place].tolist() for place, title in enumerate(titles)}
+    return TableFile(where, columns, reading)
 
 
 def _text_bytes(path: Path) -> tuple[str, bytes]:
@@ -330,15 +362,10 @@ def column_names(cells: Sequence[Any]) -> list[str]:
     ]
 
 
-def column_numbers(cells: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
+def column_numbers(cells: Sequence[Any], reading: Reading = PLAIN) -> Numbers:
     """Reads cells as float64 numbers: text by the rules of `numbers.py`, but `MISSING` texts are missing.
 
-    Truth values, dates, infinities and numbers beyond float64 do not count as numbers.
-
-    Returns:
-      values: float64 [n], 0 where there is none.
-      observed: bool [n].
-      wrong: the position of each cell that is neither a number nor missing, and why.
+    Truth values, infinities, numbers beyond float64 and dates that `reading` does not ask for are no numbers.
     """
     values = np.zeros(len(cells), np.float64)
     observed = np.zeros(len(cells), bool)
@@ -347,17 +374,19 @@ def column_numbers(cells: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, dict[i
     texts = pc.utf8_trim_whitespace(pa.array([cell for cell in cells if isinstance(cell, str)], pa.string()))
     missing = pc.is_in(pc.utf8_lower(texts), value_set=pa.array(sorted(MISSING)))
     text_rows = np.flatnonzero(is_text)[~missing.to_numpy(zero_copy_only=False)]
-    parsed = parse_values(pa.chunked_array([texts.filter(pc.invert(missing))]))
+    parsed = parse_values(pa.chunked_array([texts.filter(pc.invert(missing))]), reading)
     values[text_rows], observed[text_rows] = parsed.values, True
     wrong.update((int(text_rows[position]), why) for position, why in parsed.bad.items())
+    converted = collections.Counter(parsed.converted)
     for row in np.flatnonzero(~is_text).tolist():
-        number, why = _number(cells[row])
-        if why:
-            wrong[row] = why
+        number, note = _number(cells[row], reading)
+        if number is None:
+            wrong[row] = note
         elif not math.isnan(number):
             values[row], observed[row] = number, True
+            converted.update([note] if note else [])
     observed[list(wrong)] = False
-    return values, observed, dict(sorted(wrong.items()))
+    return Numbers(values, observed, dict(sorted(wrong.items())), dict(converted))
 
 
 def count_rounded(cells: Sequence[Any], values: np.ndarray) -> int:
@@ -377,17 +406,19 @@ def _is_missing(cell: Any) -> bool:
     return bool(pd.api.types.is_scalar(cell) and pd.isna(cell))
 
 
-def _number(cell: Any) -> tuple[float, str]:
-    """(number, "") of a cell that is not text, NaN if it is missing; (0, why not) of anything else."""
+def _number(cell: Any, reading: Reading) -> tuple[float | None, str]:
+    """What `parse_number` says of a cell that is not text; NaN if it is missing."""
     if _is_missing(cell):
         return math.nan, ""
+    if isinstance(cell, datetime.date):  # a time and zone, too
+        return parse_number(str(cell), reading) if reading.dates else (None, A_DATE)
     if isinstance(cell, bool | np.bool_) or not isinstance(cell, int | float | np.number | Decimal):
-        return 0.0, f"a {type(cell).__name__}"
+        return None, f"a {type(cell).__name__}"
     try:
         number = float(cell)
     except OverflowError:  # an int beyond float64
         number = math.inf
-    return (0.0, "not finite") if math.isinf(number) else (number, "")
+    return (None, "not finite") if math.isinf(number) else (number, "")
 
 
 def describe_cells(cells: Sequence[Any], wrong: dict[int, str], most: int = 3) -> str:

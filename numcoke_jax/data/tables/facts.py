@@ -205,9 +205,9 @@ def _by_order(where: str, cells: Sequence[Any], rows: np.ndarray) -> np.ndarray:
 
 def _ordered_values(where: str, cells: Sequence[Any], rows: np.ndarray) -> np.ndarray:
     """float64 [n]: numbers as they are, dates as seconds; raises UserError unless all are of one kind."""
-    numbers, observed, _ = column_numbers(cells)
-    if observed.all():
-        return numbers
+    numbers = column_numbers(cells)
+    if numbers.observed.all():
+        return numbers.values
     seconds = [_seconds(cell) for cell in cells]
     wrong = [place for place, found in enumerate(seconds) if found is None]
     if wrong:

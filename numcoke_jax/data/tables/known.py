@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from numcoke_jax.data.tables.cells import TableFile, column_numbers, count_rounded, describe_cells
+from numcoke_jax.data.files.dates import DESCRIBED
+from numcoke_jax.data.tables.cells import Numbers, TableFile, count_rounded, describe_cells
 from numcoke_jax.system.errors import UserError, plural, suggestion
 
 RELATION_SUFFIX = "_comp"  # the relation that compares field "tempo" is called "tempo_comp"
@@ -178,17 +179,18 @@ def entity_table(spec: TableSpec, table: TableFile) -> EntityTable:
     named = np.flatnonzero([name != "" for name in names])
     if not named.size:
         raise UserError(f"{table.where}: no row has a name in {', '.join(map(repr, spec.name_columns))}")
-    order = [np.where(observed, values, np.inf) for values, observed in columns]
-    for column, sign in ((spec.keep_smallest, 1.0), (spec.keep_largest, -1.0)):
-        if column is not None and column in table.columns:
-            values, observed = field_column(table, column)
-            order.insert(0, np.where(observed, sign * values, np.inf))
+    order = [np.where(column.observed, column.values, np.inf) for column in columns]
+    for title, sign in ((spec.keep_smallest, 1.0), (spec.keep_largest, -1.0)):
+        if title is not None and title in table.columns:
+            found = field_column(table, title)
+            order.insert(0, np.where(found.observed, sign * found.values, np.inf))
     kept = first_rows(names, named, np.stack(order, axis=1))
     notices = []
-    for field, (values, _) in zip(fields, columns, strict=True):
-        if rounded := count_rounded(table.column(field), values):
-            count = plural(rounded, "integer")
-            notices.append(f"{spec.name}: column {field!r}: {count} beyond 2^53 rounded to float64")
+    for field, found in zip(fields, columns, strict=True):
+        where = f"{spec.name}: column {field!r}"
+        notices += _conversions(where, found)
+        if rounded := count_rounded(table.column(field), found.values):
+            notices.append(f"{where}: {plural(rounded, 'integer')} beyond 2^53 rounded to float64")
     if len(named) < len(names):
         notices.append(f"{spec.name}: {plural(len(names) - len(named), 'row')} without a name left out")
     if len(kept) < len(named):
@@ -199,8 +201,8 @@ def entity_table(spec: TableSpec, table: TableFile) -> EntityTable:
         name=spec.name,
         entities=tuple(names[row] for row in kept),
         fields=tuple(fields),
-        values=np.stack([values for values, _ in columns], axis=1)[kept],
-        observed=np.stack([observed for _, observed in columns], axis=1)[kept],
+        values=np.stack([column.values for column in columns], axis=1)[kept],
+        observed=np.stack([column.observed for column in columns], axis=1)[kept],
         notices=tuple(notices),
     )
 
@@ -228,13 +230,25 @@ def first_rows(names: Sequence[str], rows: np.ndarray, order: np.ndarray) -> np.
     return by_name[np.array(is_first)]
 
 
-def field_column(table: TableFile, field: str) -> tuple[np.ndarray, np.ndarray]:
-    """(values float64 [n], observed bool [n]) of a column; raises UserError listing any other cells."""
-    cells = table.column(field)
-    values, observed, wrong = column_numbers(cells)
-    if wrong:
+def field_column(table: TableFile, field: str) -> Numbers:
+    """The numbers of a column; raises UserError listing any cells that are neither numbers nor missing."""
+    found = table.numbers(field)
+    if found.wrong:
         raise UserError(
             f"{table.where}: column {field!r} must hold plain numbers or empty cells, "
-            f"got {describe_cells(cells, wrong)}"
+            f"got {describe_cells(table.column(field), found.wrong)}"
         )
-    return values, observed
+    return found
+
+
+def _conversions(where: str, column: Numbers) -> list[str]:
+    """What was rewritten in a column, with its count, and what should not be mixed."""
+    notices = [
+        f"{where}: {plural(count, 'value')} converted ({how})" for how, count in column.converted.items()
+    ]
+    days, numbers = column.converted.get(DESCRIBED["days"], 0), int(column.observed.sum())
+    if 0 < days < numbers:
+        notices.append(
+            f"{where}: dates, read as days, beside other numbers; dates=year suits dates and years"
+        )
+    return notices
