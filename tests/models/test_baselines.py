@@ -22,7 +22,21 @@ from numcoke_jax.models.rgcn import RelationalConvolution, messages_of
 from numcoke_jax.runs.run import create_run
 from numcoke_jax.training.programs import create_objective
 from tests import examples, tiny_runs
-from tests.oracles import atth, conve, hake, kbln, mtkgnn, murp, nrn, rgcn, simgcl, tucker
+from tests.oracles import (
+    atth,
+    conve,
+    dabr,
+    hake,
+    kbln,
+    lorentzkg,
+    mtkgnn,
+    murp,
+    nrn,
+    rgcn,
+    simgcl,
+    tucker,
+    wgcn,
+)
 
 READS_FACTS = [name for name, model in MODELS.items() if model.reads_facts]
 ORACLES: dict[str, Any] = {
@@ -36,6 +50,9 @@ ORACLES: dict[str, Any] = {
     "mtkgnn": mtkgnn,
     "nrn": nrn,
     "simgcl": simgcl,
+    "dabr": dabr,
+    "lorentzkg": lorentzkg,
+    "wgcn": wgcn,
 }
 RELATIONS = jnp.array([1, 0], jnp.int32)
 HEADS = jnp.array([[0, 2, 4], [3, 1, 3]], jnp.int32)
@@ -102,7 +119,7 @@ def gradient_in_float64(name: str) -> Any:
 
 def without_draws(name: str) -> dict[str, Any]:
     """Dropout switched off: with two draws the same key would still give the same mask, but fewer kinks."""
-    if name in ("conve", "tucker"):
+    if name in ("conve", "tucker", "wgcn"):
         return {f"query__{part}_dropout": 0.0 for part in ("input", "feature", "hidden")}
     return {"graph__edge_dropout": 0.0} if name == "rgcn" else {}
 

@@ -1,0 +1,99 @@
+"""LorentzKG: heads and tails each turned and boosted by the relation on the hyperboloid.
+
+Source: Fan et al., "Enhancing Hyperbolic Knowledge Graph Embeddings via Lorentz Transformations", Findings of
+ACL 2024, with its public code where the paper leaves a choice open.
+
+    L(x)  = boost_v(x Q)          Q = H_1 .. H_d, reflections whose normals are gelu(w_i); v = tanh(u) / (d + 1)
+    score = epsilon - interval(L_r,head(h), L_r,tail(t)) + tanh(b_h) + tanh(b_t)
+
+`ops/lorentz.py` has boost and interval (the squared Lorentzian distance of the difference).  Entities are stored
+as space coordinates, of which the time is a function, so that Adam trains them; the paper uses Riemannian
+optimisers.  Left out: the random number that the code adds to the scores in training.
+"""
+
+import math
+from typing import Any
+
+import flax.linen as nn
+import jax.numpy as jnp
+from flax import struct
+from jaxtyping import Array, Float, Int
+from ml_collections import ConfigDict
+
+from numcoke_jax.data.literals import Literals
+from numcoke_jax.models.entity_table import EntityTable
+from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec
+from numcoke_jax.models.ops import lorentz
+
+
+@struct.dataclass
+class TransformedPoints:
+    """What scoring under S relations needs."""
+
+    heads: Any  # float32 [S, N, d], space coordinates of L_r,head of all entities
+    tails: Any  # float32 [S, N, d], of L_r,tail
+
+
+class LorentzKG(EncodeThenScore):
+    """Scores heads against tails by their interval after the relation's transformations.
+
+    Attributes:
+      sizes: N, R and M.
+      dim: d, space dimensions.
+      entities: the table of all entities, space coordinates.
+      margin: epsilon.
+    """
+
+    sizes: GraphSizes
+    dim: int
+    entities: EntityTable
+    margin: float
+
+    def setup(self) -> None:
+        sides, relations = ("head", "tail"), self.sizes.relations
+        standard = nn.initializers.normal(1.0)
+        shape = (relations, self.dim, self.dim)
+        self.normals = [self.param(f"{side}_normals", standard, shape) for side in sides]
+        self.boosts = [self.param(f"{side}_boost", standard, (relations, self.dim)) for side in sides]
+        zeros = nn.initializers.zeros_init()
+        self.head_bias = self.param("head_bias", zeros, (self.sizes.entities,))
+        self.tail_bias = self.param("tail_bias", zeros, (self.sizes.entities,))
+
+    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> TransformedPoints:
+        """All entities as heads and as tails of each relation."""
+        entities = self.entities(literals, train=train)
+        sides = []
+        for normals, boost in zip(self.normals, self.boosts, strict=True):
+            turns = lorentz.product_of_reflections(nn.gelu(normals[relations], approximate=False))
+            turned = jnp.einsum("nd,sde->sne", entities, turns)
+            velocity = jnp.tanh(boost[relations]) / (self.dim + 1)
+            sides.append(lorentz.boosted(turned, velocity[:, None]))
+        return TransformedPoints(*sides)
+
+    def score(
+        self, encoded: TransformedPoints, heads: Int[Array, "S H"], *, train: bool
+    ) -> Float[Array, "S H N"]:
+        """Logits [S, H, N]; rank these, never their sigmoid."""
+        del train  # dropout is applied in the entity table
+        of_heads = jnp.take_along_axis(encoded.heads, heads[..., None], axis=1)
+        biases = jnp.tanh(self.head_bias)[heads][..., None] + jnp.tanh(self.tail_bias)
+        return self.margin - lorentz.squared_intervals(of_heads, encoded.tails) + biases
+
+
+def from_config(config: ConfigDict, sizes: GraphSizes) -> LorentzKG:
+    """The model of `model.{dim,attributes}` and `score.{margin,dropout}`; other model keys have no effect."""
+    return LorentzKG(
+        sizes=sizes,
+        dim=config.model.dim,
+        entities=EntityTable(
+            sizes.entities,
+            config.model.dim,
+            attributes=config.model.attributes,
+            dropout=config.score.dropout,
+            spread=1.0 / math.sqrt(config.model.dim + 1),
+        ),
+        margin=config.score.margin,
+    )
+
+
+MODEL = ModelSpec(from_config, per_entity=("embedding", "head_bias", "tail_bias"))
