@@ -39,9 +39,12 @@ MODELS: dict[str, TableModel] = {
     "conve": TableModel("ConvE", "Euclidean", "conve"),
     "tucker": TableModel("TuckER", "Euclidean", "tucker"),
     "hake": TableModel("HAKE", "Euclidean", "hake"),
+    "dabr": TableModel("DaBR", "Euclidean", "dabr"),
     "atth": TableModel("AttH", "Hyperbolic", "atth"),
     "murp": TableModel("MuRP", "Hyperbolic", "murp"),
+    "lorentzkg": TableModel("LorentzKG", "Hyperbolic", "lorentzkg"),
     "rgcn": TableModel("R-GCN", "GNNs", "rgcn"),
+    "wgcn": TableModel("WGCN", "GNNs", "wgcn"),
     "kbln": TableModel("KBLN", "Attributed", "kbln"),
     "mtkgnn": TableModel("MT-KGNN", "Attributed", "mtkgnn"),
     "literale": TableModel("LiteralE", "Attributed", "literale"),
@@ -83,6 +86,11 @@ PRINTED: dict[str, dict[str, tuple[float, float, float, float, float]]] = {
         "spotify": (0.008, 0.085, 0.120, 196, 0.075),
         "credit": (0.051, 0.151, 0.273, 128, 0.134),
     },
+    "dabr": {
+        "us_cities": (0.202, 0.256, 0.337, 352, 0.241),
+        "spotify": (0.266, 0.367, 0.477, 104, 0.334),
+        "credit": (0.425, 0.526, 0.621, 36, 0.498),
+    },
     "atth": {
         "us_cities": (0.051, 0.069, 0.108, 1255, 0.076),
         "spotify": (0.052, 0.082, 0.146, 348, 0.087),
@@ -93,10 +101,20 @@ PRINTED: dict[str, dict[str, tuple[float, float, float, float, float]]] = {
         "spotify": (0.024, 0.179, 0.324, 135, 0.119),
         "credit": (0.151, 0.246, 0.432, 80, 0.228),
     },
+    "lorentzkg": {
+        "us_cities": (0.179, 0.221, 0.286, 368, 0.209),
+        "spotify": (0.239, 0.312, 0.412, 126, 0.320),
+        "credit": (0.402, 0.509, 0.597, 38, 0.482),
+    },
     "rgcn": {
         "us_cities": (0.212, 0.271, 0.355, 314, 0.263),
         "spotify": (0.288, 0.382, 0.504, 89, 0.364),
         "credit": (0.480, 0.570, 0.675, 34, 0.546),
+    },
+    "wgcn": {
+        "us_cities": (0.029, 0.056, 0.104, 968, 0.057),
+        "spotify": (0.095, 0.162, 0.261, 331, 0.153),
+        "credit": (0.170, 0.256, 0.369, 100, 0.241),
     },
     "kbln": {
         "us_cities": (0.006, 0.018, 0.046, 2164, 0.021),

@@ -18,6 +18,7 @@ SCALES_TO_ONE = ("minmax", "quantile")  # of `data.normalize`: those that give v
 LARGEST_SYNTHETIC = 10**9  # values of 8 bytes
 SPLIT_TOLERANCE = 1e-6  # shares written with a few digits, such as three times 0.333333, are accepted
 CONVE_FILTER = 3  # width and height of its filters
+QUATERNION = 4  # numbers of one, of dabr
 
 
 def check_config(config: ConfigDict) -> None:
@@ -158,6 +159,11 @@ def _check_baseline(model: ConfigDict) -> None:
         raise UserError(
             f"model.dim={model.dim} is odd: model.name=atth rotates pairs of dimensions, "
             "set an even model.dim"
+        )
+    if model.name == "dabr" and model.dim % QUATERNION:
+        raise UserError(
+            f"model.dim={model.dim} is not a multiple of {QUATERNION}: model.name=dabr makes quaternions of "
+            "the vectors, set model.dim=100 or 200"
         )
     if model.name == "conve" and _largest_divisor_up_to_root(model.dim) < CONVE_FILTER:
         raise UserError(

@@ -36,6 +36,8 @@ FITTED: Mapping[str, Any] = {
 }
 
 CONCATENATED: Mapping[str, Any] = {**PUBLIC_SETTINGS, "model.attributes": "concat"}
+# For models whose public code has no dropout of vectors.
+UNDROPPED: Mapping[str, Any] = {**CONCATENATED, "score.dropout": 0.0}
 # NumCoKE as the paper describes it, every extension off.  Two formulas are not taken as they are printed: the
 # fusion is the gated sum that the text describes, and the contrastive loss compares averages by the score's
 # distance; the preset `printed` has both as printed.  It learns slowly: the rate has to fall to the end.
@@ -86,6 +88,9 @@ PRESETS: dict[str, Mapping[str, Any]] = {
     "atth": {"model.name": "atth", **CONCATENATED},
     "murp": {"model.name": "murp", **CONCATENATED},
     "rgcn": {"model.name": "rgcn", **CONCATENATED},
+    "dabr": {"model.name": "dabr", **UNDROPPED},
+    "lorentzkg": {"model.name": "lorentzkg", **UNDROPPED},
+    "wgcn": {"model.name": "wgcn", **CONCATENATED, "query.filters": 100, "query.hidden_dropout": 0.2},
     "kbln": {"model.name": "kbln", **PUBLIC_SETTINGS},
     "mtkgnn": {"model.name": "mtkgnn", **PUBLIC_SETTINGS, "okcl.weight": 1.0},
     "nrn": {"model.name": "nrn", **PUBLIC_SETTINGS},

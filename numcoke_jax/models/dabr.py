@@ -7,9 +7,10 @@ COLING 2025, with its public code where the paper leaves a choice open.
     d  = sum over quaternions |sum over their 4 parts of (h + r_d - t)|
     score = <h', t'> + lambda d                             lambda learned, 0.1 at the start, shared by all
 
-The code adds lambda d where the name leads to expect a difference; its sign is free, since lambda is learned.
-Left out: the squares of all vectors in the loss, whose weights that code sets a data set at a time.  Trained
-with this package's BCE over all entities instead of sampled negatives.
+That code has minus this score as its energy, so lambda d is added where a distance leads to expect a
+difference; lambda is learned and may take either sign.  Left out: the squares of all vectors in the loss,
+whose weights that code sets a data set at a time.  Trained with this package's BCE over all entities instead
+of sampled negatives; dropout, which that code does not have, is off in the preset.
 """
 
 from typing import Any

@@ -3,12 +3,13 @@
 Source: Fan et al., "Enhancing Hyperbolic Knowledge Graph Embeddings via Lorentz Transformations", Findings of
 ACL 2024, with its public code where the paper leaves a choice open.
 
-    L(x)  = boost_v(x Q)          Q = H_1 .. H_d, reflections whose normals are gelu(w_i); v = tanh(u) / (d + 1)
+    L(x)  = boost_v(x Q)          Q = H_1 .. H_d, reflections with normals gelu(w_i); v = tanh(u) / (d + 1)
     score = epsilon - interval(L_r,head(h), L_r,tail(t)) + tanh(b_h) + tanh(b_t)
 
-`ops/lorentz.py` has boost and interval (the squared Lorentzian distance of the difference).  Entities are stored
-as space coordinates, of which the time is a function, so that Adam trains them; the paper uses Riemannian
-optimisers.  Left out: the random number that the code adds to the scores in training.
+`ops/lorentz.py` has boost and interval (the squared Lorentzian distance of the difference).  Entities are
+stored as space coordinates, of which the time is a function, so that Adam trains them; that code uses
+Riemannian optimisers.  Left out: the random number that it adds to all scores of a query in training.
+Dropout, which it does not have, is off in the preset.
 """
 
 import math

@@ -1,16 +1,16 @@
 """WGCN: neighbours weighed by one number per relation; Conv-TransE scores.
 
-Source: Shang et al., "End-to-end Structure-Aware Convolutional Networks for Knowledge Base Completion" (SACN),
-AAAI 2019: its encoder is the WGCN, its decoder Conv-TransE.
+Source: Shang et al., "End-to-end Structure-Aware Convolutional Networks for Knowledge Base Completion"
+(SACN), AAAI 2019: its encoder is the WGCN, its decoder Conv-TransE.
 
-    h'_i  = tanh(norm((h_i + sum_r alpha_r sum_{j in N_i^r} h_j) W + b))      N_i^r: both ends of the facts of r
+    h'_i  = tanh(norm((h_i + sum_r alpha_r sum_{j in N_i^r} h_j) W + b))    N_i^r: both ends of the facts of r
     image = [h_h; r]                                  two channels of length d
-    q     = relu(norm(W_q vec(relu(norm(image * filters))) + c))              width 5, zeros at the edges
+    q     = relu(norm(W_q vec(relu(norm(image * filters))) + c))            width 5, zeros at the edges
     score = <q, h_t>
 
-As published, alpha_r is learned for each layer and starts anywhere (here at 1), there is batch normalisation over
-entities in each layer and over queries in the decoder, dropout on the layers, on whole feature maps and on W_q's
-output, and the loss is BCE with every entity as tail.  Left out: attributes as nodes of their own, since values
+Each layer has its own alpha_r, which starts at 1 here and at random in the public code.  The places of batch
+normalisation, of dropout and the loss over all entities are that code's; it also normalises and drops the
+image, and drops single features, not whole maps.  Left out: attributes as nodes of their own, since values
 enter as for every other model (`entity_table.py`).
 """
 

@@ -91,3 +91,16 @@ def test_atth_takes_only_pairs_of_dimensions() -> None:
     )
     config.model.dim = 8
     check_config(config)
+
+
+def test_dabr_takes_only_whole_quaternions() -> None:
+    config = default_config()
+    config.model.name, config.model.dim = "dabr", 10
+    with pytest.raises(UserError) as caught:
+        check_config(config)
+    assert str(caught.value) == (
+        "model.dim=10 is not a multiple of 4: model.name=dabr makes quaternions of the vectors, "
+        "set model.dim=100 or 200"
+    )
+    config.model.dim = 12
+    check_config(config)

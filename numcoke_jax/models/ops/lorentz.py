@@ -4,7 +4,8 @@ Source: Nickel and Kiela, "Learning Continuous Hierarchies in the Lorentz Model 
 2018; boosts as in any textbook of special relativity.  A point is (x_0, x) with x_0 = sqrt(1 + |x|^2); it is
 stored as its d space coordinates x alone.
 
-    boost(x_0, x)  = (g (x_0 - <v, x>), x + ((g - 1) <v, x> / |v|^2 - g x_0) v)      |v| < 1, g = 1/sqrt(1 - |v|^2)
+    boost(x_0, x)  = (g (x_0 - <v, x>), x + ((g - 1) <v, x> / |v|^2 - g x_0) v)    |v| < 1
+    g              = 1 / sqrt(1 - |v|^2)
     interval(x, y) = |x - y|^2 - (x_0 - y_0)^2  >= 0 between points
 """
 
