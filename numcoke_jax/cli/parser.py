@@ -28,6 +28,7 @@ COMMANDS = {
     "data check": ("check", "report on a graph in text layout"),
     "data build": ("build", "make a graph of a table"),
     "data rdf": ("rdf", "make a graph of an RDF file"),
+    "data convert": ("convert", "make a graph of the id files of other toolkits"),
 }
 CONFIGURED = ("train", "eval")  # the commands that have the keys of a config as flags
 HELP = ("-h", "--help")
@@ -89,7 +90,7 @@ def _leaves(program: OneLineParser) -> dict[str, OneLineParser]:
     for name, (_, purpose) in COMMANDS.items():
         group, _, word = name.rpartition(" ")
         if group and data is None:
-            parent = commands.add_parser(group, help="check a graph, or make one: check, build, rdf")
+            parent = commands.add_parser(group, help="check a graph, or make one: check, build, rdf, convert")
             data = parent.add_subparsers(title="commands", metavar="COMMAND", required=True)
         leaves[name] = (data if group and data else commands).add_parser(word, help=purpose)
         leaves[name].description = f"{purpose[:1].upper()}{purpose[1:]}."

@@ -4,7 +4,7 @@ import contextlib
 import os
 import stat
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO
@@ -16,10 +16,15 @@ from numcoke_jax.system.errors import UserError
 PACKINGS = ("", ".gz", ".zip")
 FACT_FILES = tuple(f"{split}.txt{packing}" for split in SPLITS for packing in PACKINGS)
 LITERALS_FOLDER = "literals"
+IDS_FILE = "train2id.txt"  # of OpenKE
 
 
 class GraphFiles:
     """What a folder or zip archive holds, by name relative to the folder of train.txt.
+
+    Args:
+      path: the folder or archive.
+      needed: names of which there must be one.
 
     Attributes:
       names: sorted names such as "train.txt.gz" or "literals/numerical_literals.txt".
@@ -29,21 +34,27 @@ class GraphFiles:
       UserError: `path` is neither, cannot be read, or holds no graph (or, in an archive, several).
     """
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, needed: Collection[str] = FACT_FILES):
         if _is_kind(path, stat.S_ISDIR):
             self._openers = {name: _plain_opener(path / name) for name in _names_in_folder(path)}
         elif _is_kind(path, stat.S_ISREG):
-            members = _names_in_archive(path)
+            members = _names_in_archive(path, needed)
             self._openers = {name: _member_opener(path, member) for name, member in members.items()}
         else:
             raise UserError(f"{path}: no such folder; expected one with train.txt, valid.txt and test.txt")
         self.names = sorted(self._openers)
         self.notes: list[str] = []
-        if not set(FACT_FILES) & set(self.names):
+        if not set(needed) & set(self.names):
             inner = sorted(file.parent for file in path.glob("*/train.txt*")) if path.is_dir() else []
             hint = f"; it holds {', '.join(self.names[:LISTED_LINES])}" if self.names else ""
             hint = f"; did you mean {inner[0]}?" if inner else hint
-            raise UserError(f"{path}: no graph here, train.txt, valid.txt and test.txt are all missing{hint}")
+            if IDS_FILE in self.names:
+                hint = (
+                    f"; the facts are ids: numcoke data convert {path} --out=DIR writes them with their names"
+                )
+            train = [name for name in needed if name.startswith("train") and not name.endswith(PACKINGS[1:])]
+            files = "train.txt, valid.txt and test.txt" if needed is FACT_FILES else " and ".join(train)
+            raise UserError(f"{path}: no graph here, {files} are all missing{hint}")
 
     def find(self, name: str) -> TextFile | None:
         """The file `name`, or else `name`.gz or `name`.zip, or None."""
@@ -97,7 +108,7 @@ def _entries(folder: Path) -> list[Path]:
         raise UserError(f"{folder}: cannot be read ({error.strerror or error})") from error
 
 
-def _names_in_archive(path: Path) -> dict[str, str]:
+def _names_in_archive(path: Path, needed: Collection[str]) -> dict[str, str]:
     """Name inside the graph's folder -> member of the archive; with slashes even if Windows wrote it."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -111,7 +122,7 @@ def _names_in_archive(path: Path) -> dict[str, str]:
             f"{path}: expected a folder or a zip archive of one ({error}); unpack archives of other kinds"
         ) from error
     members = [(name, member) for name, member in members if IGNORED_FOLDER not in name.split("/")]
-    folders = {name.rpartition("/")[0] for name, _ in members if name.rpartition("/")[2] in FACT_FILES}
+    folders = {name.rpartition("/")[0] for name, _ in members if name.rpartition("/")[2] in needed}
     if len(folders) > 1:
         names = ", ".join(sorted(map(repr, folders)))
         raise UserError(f"{path}: holds several graphs ({names}); unpack it and give one folder")

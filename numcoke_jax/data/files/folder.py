@@ -85,13 +85,23 @@ def inspect_folder(
     source = GraphReport()
     try:
         facts = _read_facts(files, source)
-        literals = _read_literals(files, source, bad_values, Reading("" if dates == NO_DATES else dates))
+        literals = read_literals(files, source, bad_values, Reading("" if dates == NO_DATES else dates))
         without_facts = _read_without_facts(files, source)
     except UserError as error:  # a file that cannot be read, by its name inside the folder
         raise UserError(f"{path}: {error}") from error
     source.source_notes += files.notes
     if any(split not in facts for split in SPLITS) or facts["train"].num_rows == 0:
         return None, source
+    return encode_read(facts, literals, without_facts, source)
+
+
+def encode_read(
+    facts: Mapping[str, pa.Table],
+    literals: pa.Table | None,
+    without_facts: Sequence[str],
+    source: GraphReport,
+) -> tuple[NumericGraph, GraphReport]:
+    """The graph of what was read; the findings of reading, which `source` has, and of encoding."""
     splits = {split: facts[split] for split in SPLITS}
     graph, report = encode_graph(splits, facts.get("neg"), literals, without_facts)
     report.source_notes, report.errors = source.source_notes, source.errors
@@ -202,7 +212,7 @@ def _skip_headers(
     return found.tables
 
 
-def _read_literals(
+def read_literals(
     files: GraphFiles, report: GraphReport, bad_values: str, reading: Reading
 ) -> pa.Table | None:
     """The literals that are numbers; None without a good file."""

@@ -125,7 +125,7 @@ def read_names(file: TextFile) -> list[str]:
     Raises DataError for a line that is not one name, and UserError when the file cannot be read.
     """
     names = []
-    for number, line in _numbered_lines(file):
+    for number, line in numbered_lines(file):
         try:
             name = line.decode()
         except UnicodeDecodeError:
@@ -147,7 +147,7 @@ def in_one_chunk(column: pa.ChunkedArray) -> pa.DictionaryArray:
 def line_numbers(file: TextFile, rows: Iterable[int]) -> dict[int, int]:
     """Row index of `read_triples(file)` -> line number (from 1), for messages; walks the file."""
     wanted, found, row = set(rows), {}, -1
-    for number, line in _numbered_lines(file):
+    for number, line in numbered_lines(file):
         if line.decode(errors="replace").strip():
             row += 1
             if row in wanted:
@@ -300,7 +300,7 @@ def _blank_cells(table: pa.Table) -> list[pa.Array | pa.ChunkedArray] | None:
     return blanks if any(pc.any(blank).as_py() for blank in blanks) else None
 
 
-def _numbered_lines(file: TextFile) -> Iterator[tuple[int, bytes]]:
+def numbered_lines(file: TextFile) -> Iterator[tuple[int, bytes]]:
     """(line number from 1, line without its end) for every line of the file."""
     number = 0
     with _open_text(file) as stream:
@@ -318,7 +318,7 @@ def _describe_bad_lines(file: TextFile, columns: tuple[str, str, str], plain: tu
     listed: list[str] = []
     remedies: dict[str, None] = {}  # an ordered set
     total = 0
-    for number, line in _numbered_lines(file):
+    for number, line in numbered_lines(file):
         problem, remedy = line_problem(line, columns, plain)
         if problem:
             total += 1
