@@ -74,6 +74,7 @@ class NumericKG:
         relations: str | Sequence[str] = (),
         fields: str | Sequence[str] = (),
         dates: str = "",
+        parse: str = "",
         **settings: Any,
     ) -> "NumericKG":
         """The comparative graph of a table: (h, "Weight_comp", t) says that h's Weight is above t's.
@@ -84,6 +85,7 @@ class NumericKG:
           relations: one or several numeric columns that get a relation each; (): all fields.
           fields: one or several numeric columns stored as values; (): every numeric one.
           dates: "year" or "days" (since 1970-01-01): columns of dates are numeric, too; "": they are not.
+          parse: "numbers" reads 14.2 %, 1,065 and $12, too (`data/files/written.py`); "" does not.
           **settings: those of `ComparisonSettings`, such as group_size=60, protocol="nearest", seed=1. By
             default all entities form one group, the split is (0.8, 0.1, 0.1), and no value is masked.
 
@@ -97,7 +99,7 @@ class NumericKG:
         for key in settings:
             if key not in known:
                 raise UserError(f"from_table: {key} is not a setting; the settings are {', '.join(known)}")
-        table = own_table(frame_table("table", frame, _reading(dates)), names, compared, stored)
+        table = own_table(frame_table("table", frame, Reading(dates, parse)), names, compared, stored)
         chosen = dataclasses.replace(OWN_TABLE, **settings)
         fields_of_relations = compared or table.fields
         comparisons = {"relations": fields_of_relations, **dataclasses.asdict(chosen)}
@@ -116,6 +118,7 @@ class NumericKG:
         name: str | Sequence[str] = (),
         fields: str | Sequence[str] = (),
         dates: str = "",
+        parse: str = "",
         split: Sequence[float] | str = DEFAULT_SHARES,
         seed: int = 0,
     ) -> "NumericKG":
@@ -129,7 +132,7 @@ class NumericKG:
           relation_column: the column that names each fact's relation, instead.
           name: the columns of the attributes that name an entity.
           fields: columns of the attributes that become literals; (): every one that holds numbers only.
-          dates: as in `from_table`, of the attributes.
+          dates, parse: as in `from_table`, of the attributes.
           split: shares of train, valid and test; "order:COLUMN", whose earlier rows train and later ones
             test; or "column:COLUMN", whose cells are train, valid or test.
           seed: of a split at random.
@@ -148,7 +151,7 @@ class NumericKG:
             split=split if isinstance(split, str) else tuple(split),
             seed=seed,
         )
-        reading = _reading(dates)
+        reading = Reading(dates, parse)
         entities = None if attributes is None else frame_table("attributes", attributes, reading)
         return cls(build_facts(frame_table("facts", facts), entities, chosen))
 
@@ -163,7 +166,7 @@ class NumericKG:
         """
         if bad_values not in BAD_VALUES:
             raise UserError(f"bad_values: must be one of {', '.join(BAD_VALUES)}, got {bad_values!r}")
-        return cls(load_folder(str(path), bad_values=bad_values, dates=_reading(dates).dates or NO_DATES))
+        return cls(load_folder(str(path), bad_values=bad_values, dates=Reading(dates).dates or NO_DATES))
 
 
 def train(
@@ -227,14 +230,6 @@ def _keep_graph(kg: NumericKG, folder: Path) -> None:
         write_folder(kg.graph, folder)
     if kg.comparisons is not None and not (folder.parent / COMPARISONS_FILE).exists():
         write_json_atomically(folder.parent / COMPARISONS_FILE, kg.comparisons)
-
-
-def _reading(dates: str) -> Reading:
-    """Which texts are numbers; raises UserError for an unknown unit."""
-    try:
-        return Reading(dates)
-    except ValueError as error:
-        raise UserError(str(error)) from None
 
 
 def _listed(given: str | Iterable[str]) -> list[str]:

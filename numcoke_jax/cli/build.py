@@ -18,7 +18,7 @@ from numcoke_jax.cli.commands import OneLineParser, as_shares, as_typed
 from numcoke_jax.config.schema import KEYS
 from numcoke_jax.data.files.dates import UNITS
 from numcoke_jax.data.files.folder import write_folder
-from numcoke_jax.data.files.numbers import Reading
+from numcoke_jax.data.files.numbers import PARSED, Reading
 from numcoke_jax.data.load import build_graph
 from numcoke_jax.data.public.sources import known_table
 from numcoke_jax.data.tables.cells import read_table
@@ -65,9 +65,11 @@ def add_options(parser: OneLineParser, command: str) -> None:
         ("fields", "with numbers stored as literals, besides those of --relations (default: all)"),
     ):
         parser.add_argument(f"--{name}", metavar="COLUMN,...", help=f"the columns {meaning}")
-    parser.add_argument(
-        "--dates", choices=UNITS, help="columns of dates become numbers: years, or days since 1970-01-01"
-    )
+    for name, allowed, meaning in (
+        ("dates", UNITS, "columns of dates become numbers: years, or days since 1970-01-01"),
+        ("parse", PARSED, "numbers may be written 14.2 %%, 1,065, $12 (default: plain ones only)"),
+    ):
+        parser.add_argument(f"--{name}", choices=allowed, default="", help=meaning)
     parser.add_argument(
         "--table",
         metavar="FILE|NAME",
@@ -159,8 +161,9 @@ def chosen_settings(options: argparse.Namespace) -> ComparisonSettings:
 def chosen_table(options: argparse.Namespace) -> tuple[EntityTable, tuple[str, ...]]:
     """The table of `--table`, and the fields that get a relation."""
     if options.table in TABLES:
-        if options.name or options.fields or options.dates:
-            raise UserError(f"--name, --fields, --dates: table {options.table} has its own; leave them out")
+        if options.name or options.fields or options.dates or options.parse:
+            known = "--name, --fields, --dates, --parse"
+            raise UserError(f"{known}: table {options.table} has its own; leave them out")
         table = known_table(options.table, options.dir)
         if not options.relations:
             return table, TABLES[options.table].relations
@@ -170,7 +173,7 @@ def chosen_table(options: argparse.Namespace) -> tuple[EntityTable, tuple[str, .
         raise UserError(f"--table: no file and no known table {path!r}; {suggestion(path, TABLES)}")
     if options.dir:
         raise UserError("--dir: only known tables are looked for there; omit it, or write it into --table")
-    file = dataclasses.replace(read_table(path), reading=Reading(options.dates or ""))
+    file = dataclasses.replace(read_table(path), reading=Reading(options.dates, options.parse))
     if not options.name:
         raise UserError(f"--name: give the column that names an entity; {suggestion('', file.columns)}")
     names = split_names("--name", options.name, file.columns)

@@ -15,7 +15,7 @@ from numcoke_jax.system.files import home_path
 
 OWN_OPTIONS = ("head", "tail", "relation", "relation_column", "attributes")
 NO_OPTIONS = ("command", "run", "checked")  # what every command's options have besides its flags
-SHARED_OPTIONS = ("facts", "name", "fields", "dates", "split", "seed", "out", *OWN_OPTIONS)
+SHARED_OPTIONS = ("facts", "name", "fields", "dates", "parse", "split", "seed", "out", *OWN_OPTIONS)
 
 
 def add_fact_options(parser: OneLineParser) -> None:
@@ -45,9 +45,9 @@ def build_from_facts(options: argparse.Namespace) -> LoadedGraph:
     facts = _table("--facts", options.facts)
     attributes = None
     if options.attributes:
-        reading = Reading(options.dates or "")
+        reading = Reading(options.dates, options.parse)
         attributes = dataclasses.replace(_table("--attributes", options.attributes), reading=reading)
-    for option in ("name", "fields", "dates"):
+    for option in ("name", "fields", "dates", "parse", "parse"):
         if getattr(options, option) and attributes is None:
             raise UserError(f"--{option} is about columns of --attributes=FILE, which is missing")
     ends = {end: _columns(f"--{end}", getattr(options, end), facts) for end in ("head", "tail")}

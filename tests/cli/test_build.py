@@ -181,19 +181,20 @@ def test_columns_of_numbers_and_near_misses():
         "column 'bad' left out: not only numbers, '1,5' in data row 2 (a decimal comma)",
         "column 'commas' left out: not only numbers, '2,5' in data row 2 (a decimal comma)",
         "column 'units' left out: not only numbers, '5 kg' in data row 1 (a number with a unit) and 1 more",
-        "column 'prices' left out: not only numbers, '$9' in data row 1 (a number with a unit) and 1 more",
+        "column 'prices' left out: not only numbers, '$9' in data row 1 (a number with a unit) and 1 more; "
+        "parse=numbers reads them",
         "column 'weights' left out: not only numbers, '1,200 kg' in data row 1 (a number with a unit)",
         "left out, without any number: 'text', 'streets'",
     ]
 
 
-def test_columns_of_dates_share_a_notice_and_so_do_those_of_truth_values():
-    columns = {"n": ["a"], "x": ["1"], "day": ["2024-01-01"], **{f"flag{i}": ["True"] for i in range(9)}}
-    found, (dates, notice) = numeric_columns(TableFile("t.csv", columns), ("n",))
-    assert found == ("x",)
+def test_columns_of_dates_share_a_notice_and_so_do_those_of_text():
+    columns = {"n": ["a"], "x": ["1"], "day": ["2024-01-01"], **{f"text{i}": ["Trueish"] for i in range(9)}}
+    found, (dates, notice) = numeric_columns(TableFile("t.csv", {**columns, "flag": ["True"]}), ("n",))
+    assert found == ("x", "flag")
     assert dates == "left out, with dates: 'day'; dates=year or dates=days makes them numbers"
-    flags = ", ".join(f"'flag{i}'" for i in range(8))
-    assert notice == f"left out, without any number: {flags} and 1 more"
+    texts = ", ".join(f"'text{i}'" for i in range(8))
+    assert notice == f"left out, without any number: {texts} and 1 more"
 
 
 @pytest.mark.parametrize("title", ["__index_level_0__", "Unnamed: 0", "Unnamed: 0.1"])

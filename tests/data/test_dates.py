@@ -69,7 +69,7 @@ def test_a_date_is_a_number_only_if_it_is_asked_for() -> None:
     assert parse_number(f'"1960-05-01"^^<{XSD}date>', Reading("days"))[0] == -3532.0
     assert parse_number("5/1/1960", Reading("year"))[1].startswith("a date, but not year, month, day")
     assert parse_number("1960.25", Reading("year")) == (1960.25, "")
-    with pytest.raises(ValueError, match="dates must be one of"):
+    with pytest.raises(UserError, match="dates: must be one of year, days, got 'month'"):
         Reading("month")
 
 
@@ -111,7 +111,7 @@ def test_the_key_and_the_flag_read_dates(folder: Path, capsys: pytest.CaptureFix
     assert main(["data", "check", str(folder), "--dates=year"]) == 0
     assert main(["data", "check", str(folder)]) == 1
     assert "2 are dates" in " ".join(capsys.readouterr().out.split())
-    with pytest.raises(UserError, match="dates must be one of"):
+    with pytest.raises(UserError, match="dates: must be one of"):
         NumericKG.from_folder(folder, dates="month")
 
 

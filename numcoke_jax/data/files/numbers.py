@@ -13,21 +13,25 @@ Everything else is refused and listed, because its meaning is not certain: words
 infinities, numbers beyond float64 (1e400) or so small that they would become 0 (1e-400), times, units,
 percent and currency signs, thousands separators and decimal commas (`1,234` means different numbers in
 different countries), underscores, hexadecimal numbers, fractions.  Dates are refused too, unless a `Reading`
-asks for them in a unit (`dates.py`).
+asks for them in a unit (`dates.py`), and so are numbers with signs or separators (`written.py`).
 
 Several different values of one (entity, field) become their median, which does not depend on the order
 of the rows; exact repeats of a value count once.  -0.0 is stored as 0.0.
 """
 
+import collections
 import dataclasses
 import re
 import unicodedata
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from numcoke_jax.data.files.dates import DESCRIBED, UNITS, date_number
+from numcoke_jax.data.files.written import doubts, written_number
+from numcoke_jax.system.errors import UserError, printable
 
 PLAIN_NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
 INTEGER = re.compile(r"[-+]?[0-9]+\Z")
@@ -87,16 +91,22 @@ class Reading:
 
     Attributes:
       dates: one of `dates.UNITS`, in which dates are read; "": they are no numbers.
+      parse: "numbers": those of `written.py`, too; "": they are none.
     """
 
     dates: str = ""
+    parse: str = ""
 
     def __post_init__(self) -> None:
-        """Raises ValueError for another unit."""
-        if self.dates not in ("", *UNITS):
-            raise ValueError(f"dates must be one of {UNITS}, or '' for none, got {self.dates!r}")
+        """Raises UserError for anything else."""
+        for name, allowed in (("dates", UNITS), ("parse", PARSED)):
+            if getattr(self, name) not in ("", *allowed):
+                raise UserError(
+                    f"{name}: must be one of {', '.join(allowed)}, got {printable(getattr(self, name))!r}"
+                )
 
 
+PARSED = ("numbers",)
 PLAIN = Reading()
 
 
@@ -126,8 +136,7 @@ def parse_values(texts: pa.ChunkedArray, reading: Reading = PLAIN) -> ParsedValu
     safe = pc.if_else(plain, texts, "0")
     values = np.array(pc.cast(safe, pa.float64()).to_numpy(), dtype=np.float64)
     bad: dict[int, str] = {}
-    converted: dict[str, int] = {}
-    dates: list[int] = []
+    converted: dict[str, list[int]] = collections.defaultdict(list)
     rounded = 0
     has_digit = np.asarray(pc.match_substring_regex(safe, "[1-9]").to_numpy(), dtype=bool)
     underflow = (values == 0) & has_digit
@@ -141,11 +150,27 @@ def parse_values(texts: pa.ChunkedArray, reading: Reading = PLAIN) -> ParsedValu
             continue
         values[row] = value
         if note:
-            converted[note] = converted.get(note, 0) + 1
-        if note in DESCRIBED.values():
-            dates.append(row)
+            converted[note].append(row)
         rounded += is_rounded(text, value)
-    return ParsedValues(values + 0.0, bad, converted, tuple(dates), rounded)
+    if reading.parse:
+        for row, why in _doubtful(texts, converted, bad).items():
+            bad[row], values[row] = why, 0.0
+    dates = tuple(converted[DESCRIBED[reading.dates]]) if reading.dates else ()
+    counts = {note: len(rows) for note, rows in converted.items() if rows}
+    return ParsedValues(values + 0.0, bad, counts, dates, rounded)
+
+
+def _doubtful(
+    texts: pa.ChunkedArray, converted: dict[str, list[int]], bad: Mapping[int, str]
+) -> dict[int, str]:
+    """The rows whose text is a number by itself, but none beside the others; taken out of `converted`."""
+    ways = {}
+    for note, rows in converted.items():
+        way = written_number(texts[rows[0]].as_py().strip())
+        if way is not None and way.note == note:
+            ways[dataclasses.replace(way, plain="")] = note
+    doubted = doubts({way: len(converted[note]) for way, note in ways.items()}, bad.values())
+    return {row: why for way, why in doubted.items() for row in converted.pop(ways[way])}
 
 
 def is_rounded(text: str, value: float) -> bool:
@@ -192,6 +217,9 @@ def _not_plain(text: str, reading: Reading) -> tuple[float | None, str]:
     """What `parse_number` returns for a text that is no plain number."""
     if reading.dates and (number := date_number(text, reading.dates)) is not None:
         return number, DESCRIBED[reading.dates]
+    if reading.parse and (written := written_number(text)) is not None:
+        value, why = parse_number(written.plain)
+        return (None, why) if value is None else (value, written.note)
     why = _why_not_a_number(text)
     return None, NO_DATE_READ if reading.dates and why == A_DATE else why
 

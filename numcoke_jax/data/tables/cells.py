@@ -46,6 +46,8 @@ TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
 SUFFIXES = (*TEXT_SUFFIXES, ".parquet", ".xlsx")
 # Texts that say "no value", compared without case and outer white space, as an empty cell does.
 MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "?", "-"})
+TRUTHS = {"true": True, "false": False, "yes": True, "no": False}
+TRUTHS_READ = "truth values read as 1 and 0"
 SEPARATORS = (",", ";", "\t", "|")
 DECLARED_SEPARATOR = re.compile(r"""("?)sep=(?P<separator>[^\w"\r\n])\1[\r\n]""", re.IGNORECASE)  # as Excel's
 SAMPLED_ROWS = 50  # of a text file whose header leaves the separator open
@@ -365,7 +367,8 @@ def column_names(cells: Sequence[Any]) -> list[str]:
 def column_numbers(cells: Sequence[Any], reading: Reading = PLAIN) -> Numbers:
     """Reads cells as float64 numbers: text by the rules of `numbers.py`, but `MISSING` texts are missing.
 
-    Truth values, infinities, numbers beyond float64 and dates that `reading` does not ask for are no numbers.
+    Infinities, numbers beyond float64 and dates that `reading` does not ask for are no numbers.  Truth values
+    are 1 and 0, in a column of nothing else.
     """
     values = np.zeros(len(cells), np.float64)
     observed = np.zeros(len(cells), bool)
@@ -386,6 +389,11 @@ def column_numbers(cells: Sequence[Any], reading: Reading = PLAIN) -> Numbers:
             values[row], observed[row] = number, True
             converted.update([note] if note else [])
     observed[list(wrong)] = False
+    truths = {row: _truth(cells[row]) for row in wrong} if not observed.any() else {}
+    if truths and None not in truths.values():
+        for row, truth in truths.items():
+            values[row], observed[row] = float(bool(truth)), True
+        wrong, converted = {}, collections.Counter({TRUTHS_READ: len(truths)})
     return Numbers(values, observed, dict(sorted(wrong.items())), dict(converted))
 
 
@@ -404,6 +412,13 @@ def _is_missing(cell: Any) -> bool:
     if isinstance(cell, Decimal):
         return cell.is_nan()  # pandas raises for a signalling NaN
     return bool(pd.api.types.is_scalar(cell) and pd.isna(cell))
+
+
+def _truth(cell: Any) -> bool | None:
+    """The truth value that a cell is, or says; None for others."""
+    if isinstance(cell, bool | np.bool_):
+        return bool(cell)
+    return TRUTHS.get(cell.strip().lower()) if isinstance(cell, str) else None
 
 
 def _number(cell: Any, reading: Reading) -> tuple[float | None, str]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from numcoke_jax.data.files.dates import DESCRIBED
-from numcoke_jax.data.tables.cells import Numbers, TableFile, count_rounded, describe_cells
+from numcoke_jax.data.tables.cells import Numbers, TableFile, column_numbers, count_rounded, describe_cells
 from numcoke_jax.system.errors import UserError, plural, suggestion
 
 RELATION_SUFFIX = "_comp"  # the relation that compares field "tempo" is called "tempo_comp"
@@ -236,17 +236,25 @@ def field_column(table: TableFile, field: str) -> Numbers:
     if found.wrong:
         raise UserError(
             f"{table.where}: column {field!r} must hold plain numbers or empty cells, "
-            f"got {describe_cells(table.column(field), found.wrong)}"
+            f"got {describe_cells(table.column(field), found.wrong)}{parse_hint(table, field)}"
         )
     return found
 
 
+def parse_hint(table: TableFile, column: str) -> str:
+    """How a column whose cells are not all numbers would be one, if it would."""
+    reading = dataclasses.replace(table.reading, parse="numbers")
+    readable = not column_numbers(table.columns[column], reading).wrong
+    return "; parse=numbers reads them" if readable else ""
+
+
 def _conversions(where: str, column: Numbers) -> list[str]:
     """What was rewritten in a column, with its count, and what should not be mixed."""
-    notices = [
-        f"{where}: {plural(count, 'value')} converted ({how})" for how, count in column.converted.items()
-    ]
     days, numbers = column.converted.get(DESCRIBED["days"], 0), int(column.observed.sum())
+    notices = [
+        f"{where}: {f'{count:,} of ' if count < numbers else ''}{plural(numbers, 'value')} converted ({how})"
+        for how, count in column.converted.items()
+    ]
     if 0 < days < numbers:
         notices.append(
             f"{where}: dates, read as days, beside other numbers; dates=year suits dates and years"

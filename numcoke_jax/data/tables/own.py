@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from numcoke_jax.data.files.numbers import A_DATE, NEARLY_NUMBERS
 from numcoke_jax.data.tables.cells import SAVED_INDEX, TableFile, describe_cells
-from numcoke_jax.data.tables.known import EntityTable, TableSpec, entity_table
+from numcoke_jax.data.tables.known import EntityTable, TableSpec, entity_table, parse_hint
 from numcoke_jax.system.errors import UserError, suggestion
 
 SHOWN_COLUMNS = 8  # in the notice of columns without a number
@@ -48,7 +48,7 @@ def numeric_columns(file: TableFile, taken: Collection[str]) -> tuple[tuple[str,
 
     Columns in `taken` and those without a name are ignored.  A column with some numbers and some other
     cells, with nothing but numbers in another notation, or with an index that pandas saved has a notice of
-    its own; columns of dates share one, and so do those of text or truth values.
+    its own; columns of dates share one, and so do those of text.
     """
     found, notices, text, dated = [], [], [], []
     for column, cells in file.columns.items():
@@ -63,6 +63,7 @@ def numeric_columns(file: TableFile, taken: Collection[str]) -> tuple[tuple[str,
         if wrong and (observed.any() or NEARLY_NUMBERS.issuperset(wrong.values())):
             notices.append(
                 f"column {column!r} left out: not only numbers, {describe_cells(cells, wrong, most=1)}"
+                f"{parse_hint(file, column)}"
             )
         elif observed.any():
             found.append(column)
