@@ -32,7 +32,7 @@ def show(found: Mapping[str, Any], top: int, console: Console) -> None:
             cell["field"],
             f"{cell['low_rank']} to {cell['high_rank']} of {cell['of']}",
             f"{cell['rank']:.1f}",
-            _values(cell) if cell["known_by"] != "nothing" else f"unknown: {_values(cell)}",
+            interval_text(cell) if cell["known_by"] != "nothing" else f"unknown: {interval_text(cell)}",
         )
         for cell in cells[:top]
     ]
@@ -65,7 +65,8 @@ def _checked(found: Mapping[str, Any]) -> tuple[str, str, str]:
     return f"{found['cells']:,}", f"{found['covered']:.1%}", f"{found['mean_width']:.1%}"
 
 
-def _values(cell: Mapping[str, Any]) -> str:
+def interval_text(cell: Mapping[str, Any]) -> str:
+    """The values of an interval in words, such as "up to 3"."""
     low, high = cell["low_value"], cell["high_value"]
     if low is None and high is None:
         return "any"

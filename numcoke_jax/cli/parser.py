@@ -23,6 +23,7 @@ COMMANDS = {
     "predict": ("use_options", "rank the tails of a query with a trained model"),
     "explain": ("use_options", "say why a fact has its score"),
     "impute": ("use_options", "give intervals of missing values"),
+    "serve": ("serve.command", "serve a local page and a JSON API about a trained model"),
     "compare": ("compare", "put finished runs side by side"),
     "audit": ("audit", "recount a run's ranks, and look for leaks"),
     "data check": ("check", "report on a graph in text layout"),

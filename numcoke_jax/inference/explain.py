@@ -12,16 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from numcoke_jax.data.graph import SPLITS, NumericGraph
-from numcoke_jax.data.variants import SIDES, Change, changed_graph, facts_as_valued
-from numcoke_jax.evaluation.evaluator import Evaluator
+from numcoke_jax.data.variants import SIDES, Change
 from numcoke_jax.evaluation.internals import internals
 from numcoke_jax.evaluation.orders import ComparedField, compared_fields
 from numcoke_jax.inference.predict import Predictor, mean_ranks
 from numcoke_jax.inference.trained import Trained
+from numcoke_jax.inference.what_if import Predictors
 from numcoke_jax.models.interface import ExplainsScores, KnowledgeModel
 from numcoke_jax.models.order_core.score import OrderPositions
 from numcoke_jax.models.score import ORDER, TERMS, EncodedEntities
-from numcoke_jax.runs.run import literals_for
 
 MOST_COMPARED = 3  # fields that are shown
 MOST_MOVED = 10  # tails whose rank a what-if changes most
@@ -29,7 +28,12 @@ LEAST_WEIGHT = 0.01
 
 
 def explain(
-    trained: Trained, head: int, relation: int, tail: int, changes: Sequence[Change] = ()
+    trained: Trained,
+    head: int,
+    relation: int,
+    tail: int,
+    changes: Sequence[Change] = (),
+    predictors: Predictors | None = None,
 ) -> dict[str, Any]:
     """Everything that can be said about (head, relation, tail), as JSON values.
 
@@ -39,6 +43,7 @@ def explain(
       relation: its id.
       tail: its id.
       changes: values to try; without any there is no "what_if".
+      predictors: of the model, where many questions are asked; None: new ones.
 
     Returns:
       head, relation, tail, known (the split that has the fact, or ""), score, probability, rank (filtered by
@@ -52,7 +57,8 @@ def explain(
     """
     graph = trained.run.graph
     names = graph.vocabulary
-    predictor = trained.predictor()
+    predictors = predictors or Predictors(trained)
+    predictor = predictors.own
     scores = _scores(predictor, head, relation)
     encoded = predictor.encoded(relation)
     found: dict[str, Any] = {
@@ -73,7 +79,7 @@ def explain(
     if compared:
         found["compared"] = _values_of(graph, compared[:MOST_COMPARED], head, tail)
     if changes:
-        found["what_if"] = _what_if(trained, scores, head, relation, tail, changes)
+        found["what_if"] = _what_if(predictors, scores, head, relation, tail, changes)
     return found
 
 
@@ -184,39 +190,20 @@ def _decided_order(order: OrderPositions, head: int, tail: int) -> dict[str, flo
     return found
 
 
-def _as_valued(
-    trained: Trained, changed: NumericGraph, head: int, tail: int, changes: Sequence[Change]
-) -> NumericGraph:
-    """The changed graph with the facts that the order core would have seen: those of another value.
-
-    With the entity's old facts, which its new value contradicts, a relation would seem to compare no field.
-    """
-    names, entities = changed.vocabulary, dict(zip(SIDES, (head, tail), strict=True))
-    found = compared_fields(trained.params, names)
-    for change in changes:
-        field = names.fields[change.field]
-        whole = {name: one.weight for name, rows in found.items() for one in rows if one.field == field}
-        signs = {names.relations.index(r): int(w) for r, w in whole.items() if abs(w) == 1.0}
-        changed = facts_as_valued(changed, [entities[change.side]], signs, change.field)
-    return changed
-
-
 def _what_if(
-    trained: Trained, before: np.ndarray, head: int, relation: int, tail: int, changes: Sequence[Change]
+    predictors: Predictors,
+    before: np.ndarray,
+    head: int,
+    relation: int,
+    tail: int,
+    changes: Sequence[Change],
 ) -> dict[str, Any]:
     """Score, probability and rank under other values, and the tails whose rank moves most.
 
     The ranks of `moved` are among all entities, known tails too: a known one may move as well.
     """
-    run, graph = trained.run, trained.run.graph
-    changed = changed_graph(graph, head, tail, changes)
-    literals = literals_for(run.config, run.scale, changed)
-    chunk = run.config.eval.chunk
-    evaluator = Evaluator(run.programs.model, literals, changed, chunk=chunk, selection="all")
-    params = run.refitted(
-        trained.params, run.programs.model, _as_valued(trained, changed, head, tail, changes)
-    )
-    predictor = Predictor(changed, evaluator, params, trained.calibration)
+    graph = predictors.own.graph
+    predictor = predictors.changed(head, tail, changes)
     after = _scores(predictor, head, relation)
     names = graph.vocabulary.entities
     ranks = [ranks_of(row) for row in (before, after)]

@@ -6,6 +6,7 @@ distinct heads are scored in chunks by the two functions that the evaluation com
 """
 
 import dataclasses
+import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -75,7 +76,7 @@ class Answers:
 
 
 class Predictor:
-    """Answers queries with the parameters of one model.
+    """Answers queries with the parameters of one model; several threads may ask at once.
 
     Args:
       graph: the facts that are known.
@@ -92,6 +93,7 @@ class Predictor:
         self._evaluator = evaluator
         self._params = params
         self._encoded: OrderedDict[int, Any] = OrderedDict()
+        self._encoding = threading.Lock()
         self._facts = [graph.index(split) for split in SPLITS]
 
     def answer(self, queries: np.ndarray, settings: AnswerSettings) -> Answers:
@@ -129,15 +131,16 @@ class Predictor:
 
     def encoded(self, relation: int) -> Any:
         """The model's encoding of all entities under `relation`; the newest ones are kept."""
-        if relation in self._encoded:
-            self._encoded.move_to_end(relation)
-            return self._encoded[relation]
-        encoded = self._evaluator.encode(self._params, relation)
-        self._encoded[relation] = encoded
-        size = sum(leaf.nbytes for leaf in jax.tree.leaves(encoded))
-        while len(self._encoded) > 1 and len(self._encoded) * size > ENCODED_BYTES:
-            self._encoded.popitem(last=False)
-        return encoded
+        with self._encoding:
+            if relation in self._encoded:
+                self._encoded.move_to_end(relation)
+                return self._encoded[relation]
+            encoded = self._evaluator.encode(self._params, relation)
+            self._encoded[relation] = encoded
+            size = sum(leaf.nbytes for leaf in jax.tree.leaves(encoded))
+            while len(self._encoded) > 1 and len(self._encoded) * size > ENCODED_BYTES:
+                self._encoded.popitem(last=False)
+            return encoded
 
     def _best(
         self, scores: np.ndarray, heads: np.ndarray, relation: int, settings: AnswerSettings

@@ -1,0 +1,259 @@
+"""What the server answers, as JSON values; it changes neither the run nor its folder.
+
+Questions go to the functions of `inference` that the commands use, so that an answer is the same here and
+there.  Threads may ask at once: as many as there are cores are answered at a time, and one what-if.
+"""
+
+import math
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from numcoke_jax.cli.serve.cells import CellTable
+from numcoke_jax.cli.serve.name_search import NameSearch
+from numcoke_jax.cli.serve.request_errors import UNPROCESSABLE, RequestError, id_of
+from numcoke_jax.data.graph import RELATION, SPLITS
+from numcoke_jax.data.tables.cells import column_numbers
+from numcoke_jax.data.variants import SIDES, Change, unseen_relations
+from numcoke_jax.evaluation.orders import compared_fields
+from numcoke_jax.inference.explain import explain
+from numcoke_jax.inference.names import Names
+from numcoke_jax.inference.predict import AnswerSettings, Predictor, ask
+from numcoke_jax.inference.questions import ask_heads, score_triples
+from numcoke_jax.inference.trained import Trained
+from numcoke_jax.inference.what_if import Predictors
+from numcoke_jax.models.order_core.comparative import comparative_relations
+from numcoke_jax.system.errors import printable
+
+CELLS = 2**20  # scores computed at once: a chunk of heads would keep one question waiting on a large graph
+MOST_HEADS = 20_000  # entities up to which heads are ranked: it takes the square of their number of scores
+
+
+class Answers:
+    """Answers about one trained model.
+
+    Args:
+      trained: the model.
+      name: what the run is called.
+    """
+
+    def __init__(self, trained: Trained, name: str) -> None:
+        self.trained, self.name = trained, name
+        graph = trained.run.graph
+        self._graph = graph
+        self._names = Names(graph.vocabulary)
+        self._search = NameSearch(graph.vocabulary.entities)
+        chunk = max(CELLS // max(graph.num_entities, 1), 1)
+        self._predictors = Predictors(trained, chunk if chunk < trained.run.config.eval.chunk else 0)
+        self._unseen = set(unseen_relations(graph))
+        self._comparing = set(comparative_relations(graph.train, graph.num_relations))
+        self._compared = compared_fields(trained.params, graph.vocabulary)
+        self._cells = CellTable(trained)
+        self._scoring = threading.Semaphore(os.cpu_count() or 1)
+        self._changing = threading.Lock()
+
+    def warm_up(self) -> None:
+        """Compiles what a first question needs."""
+        names = self._graph.vocabulary
+        if names.entities and names.relations:
+            self.predict(names.entities[0], None, names.relations[0], AnswerSettings(top=1), [])
+
+    @property
+    def busy(self) -> bool:
+        """Whether a computation is under way that cannot be stopped."""
+        return self._cells.computing
+
+    def run(self) -> dict[str, Any]:
+        """What the model and its graph are."""
+        graph, report = self._graph, self.trained.report
+        order = (report.get("order") or {}).get("all") or {}
+        facts = np.bincount(graph.train[:, RELATION], minlength=graph.num_relations)
+        return {
+            "run": self.name,
+            "graph": self.trained.run.loaded.name,
+            "model": self.trained.run.config.model.name,
+            "seed": int(self.trained.run.config.seed),
+            "entities": graph.num_entities,
+            "facts": {split: len(graph.split(split)) for split in SPLITS},
+            "test": {
+                "mrr": (report.get("test") or {}).get("mrr"),
+                "order_accuracy": order.get("order_accuracy"),
+            },
+            "calibrated": self.trained.calibration.fitted,
+            "heads_ranked": graph.num_entities <= MOST_HEADS,
+            "relations": [self._relation(relation, int(facts[relation])) for relation in range(len(facts))],
+            "fields": [self._field(field) for field in range(graph.num_fields)],
+        }
+
+    def entities(self, prefix: str, limit: int) -> dict[str, Any]:
+        """Names that begin with a prefix."""
+        names, more = self._search.starting_with(prefix, limit)
+        return {"entities": names, "more": more, "of": self._graph.num_entities}
+
+    def entity(self, name: str) -> dict[str, Any]:
+        """The values of an entity; None where missing."""
+        entity = id_of(self._names.entities, name, "name")
+        fields = self._graph.vocabulary.fields
+        values = [
+            {"field": fields[field], "value": self._value(entity, field)} for field in range(len(fields))
+        ]
+        return {"entity": name, "values": values}
+
+    def predict(
+        self,
+        head: str | None,
+        tail: str | None,
+        relation: str,
+        settings: AnswerSettings,
+        changes: Sequence[str],
+    ) -> dict[str, Any]:
+        """Ranked tails of a head, or heads of a tail; with changes of its values, also what they were.
+
+        Raises:
+          RequestError: a name does not exist, a change is wrong, or there are too many heads to rank.
+        """
+        given = "head" if tail is None else "tail"
+        entity = id_of(self._names.entities, (head if tail is None else tail) or "", given)
+        relation_id = id_of(self._names.relations, relation, "relation")
+        if given == "tail" and self._graph.num_entities > MOST_HEADS:
+            what = f"ranking heads among {self._graph.num_entities:,} entities takes too long for a request"
+            remedy = "numcoke predict --tail=NAME --relation=NAME does it in a terminal"
+            raise RequestError(UNPROCESSABLE, what, "tail", remedy)
+        changed = self._changes(changes, given)
+        if not changed:
+            with self._scoring:
+                frame = self._ranked(self._predictors.own, given, entity, relation_id, settings)
+        else:
+            with self._changing:
+                predictor = self._predictors.changed(entity, entity, changed)
+                frame = self._ranked(predictor, given, entity, relation_id, settings)
+                frame["before"] = self._shown(self._before(frame), relation)
+        frame["probability"] = self._shown(frame["probability"], relation)
+        columns = [column for column in frame.columns if column not in ("relation", given)]
+        listed = {column: frame[column].tolist() for column in columns}
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*listed.values(), strict=True)]
+        query = {"head": head, "relation": relation, "tail": tail}
+        return {"query": query, "changes": self._told(changed), "answers": finite(rows)}
+
+    def score(self, triples: Sequence[Sequence[str]]) -> dict[str, Any]:
+        """The scores and probabilities of triples, in their order."""
+        ids = []
+        for place, (head, relation, tail) in enumerate(triples):
+            where = f"triples[{place}]"
+            entities, relations = self._names.entities, self._names.relations
+            ends = id_of(entities, head, f"{where}[0]"), id_of(entities, tail, f"{where}[2]")
+            ids.append((ends[0], id_of(relations, relation, f"{where}[1]"), ends[1]))
+        with self._scoring:
+            frame = score_triples(self._predictors.own, np.array(ids, np.int64).reshape(-1, 3))
+        rows = frame.to_dict("records")
+        for row in rows:
+            row["probability"] = self._shown([row["probability"]], row["relation"])[0]
+        return {"scores": finite(rows)}
+
+    def explain(self, head: str, relation: str, tail: str, changes: Sequence[str]) -> dict[str, Any]:
+        """Why a fact has its score, and what other values would change."""
+        ends = id_of(self._names.entities, head, "head"), id_of(self._names.entities, tail, "tail")
+        relation_id = id_of(self._names.relations, relation, "relation")
+        changed = self._changes(changes, "head")
+        with self._changing if changed else self._scoring:
+            found = explain(self.trained, ends[0], relation_id, ends[1], changed, self._predictors)
+        if relation in self._unseen:
+            for part in (found, found.get("what_if") or {}):
+                part["probability"] = None
+        return finite(found)
+
+    def cells(self, entity: str) -> dict[str, Any] | None:
+        """The intervals of an entity's missing values; None while they are computed, which the first asks."""
+        return self._cells.of(entity, self._graph.observed[id_of(self._names.entities, entity, "entity")])
+
+    def _relation(self, relation: int, facts: int) -> dict[str, Any]:
+        """What is known about a relation without asking the model."""
+        name = self._graph.vocabulary.relations[relation]
+        sizes = self.trained.run.sizes
+        kind = "class" if relation in sizes.classes else "relation"
+        if relation in sizes.ordered or relation in self._comparing:
+            kind = "comparison"
+        fields = [
+            {"field": one.field, "weight": float(one.weight)} for one in self._compared.get(name, [])[:3]
+        ]
+        return {
+            "relation": name,
+            "kind": kind,
+            "decided": relation in sizes.ordered or relation in sizes.classes,
+            "fields": [row for row in fields if row["weight"]],
+            "train_facts": facts,
+            "unknown": name in self._unseen,
+        }
+
+    def _field(self, field: int) -> dict[str, Any]:
+        """The range of a field's observed values."""
+        seen = self._graph.observed[:, field]
+        values = self._graph.values[seen, field]
+        low, high = (float(values.min()), float(values.max())) if len(values) else (None, None)
+        name = self._graph.vocabulary.fields[field]
+        return {"field": name, "observed": int(seen.sum()), "low": low, "high": high}
+
+    def _value(self, entity: int, field: int) -> float | None:
+        return float(self._graph.values[entity, field]) if self._graph.observed[entity, field] else None
+
+    def _changes(self, given: Sequence[str], side: str) -> list[Change]:
+        """FIELD=VALUE (no VALUE: missing) as changes of one side's entity.
+
+        Raises:
+          RequestError: a text has another form, there is no such field, or it is set twice.
+        """
+        found: list[Change] = []
+        for text in given:
+            name, equals, value = text.rpartition("=")
+            if not equals:
+                what = f"{printable(text)} is not FIELD=VALUE"
+                raise RequestError(UNPROCESSABLE, what, "set", "give a field and a number, such as size=3")
+            field = id_of(self._names.fields, name, "set")
+            values, observed, wrong = column_numbers([value])
+            if wrong:
+                what = f"{printable(value)} is {wrong[0]}"
+                raise RequestError(UNPROCESSABLE, what, f"set={printable(name)}", "give a plain number")
+            if any(change.field == field for change in found):
+                what = f"{printable(name)} is set twice"
+                raise RequestError(UNPROCESSABLE, what, "set", "set every field once")
+            found.append(Change(side, field, float(values[0]) if observed[0] else None))
+        return found
+
+    def _told(self, changes: Sequence[Change]) -> list[dict[str, Any]]:
+        fields = self._graph.vocabulary.fields
+        return [{"field": fields[change.field], "value": change.value} for change in changes]
+
+    @staticmethod
+    def _ranked(
+        predictor: Predictor, given: str, entity: int, relation: int, settings: AnswerSettings
+    ) -> pd.DataFrame:
+        if given == SIDES[0]:
+            return ask(predictor, [entity], relation, settings)
+        return ask_heads(predictor, entity, relation, settings)
+
+    def _before(self, frame: pd.DataFrame) -> Sequence[float]:
+        """The probabilities of the same facts without changes."""
+        names, columns = self._names, [frame[name] for name in ("head", "relation", "tail")]
+        ids = [
+            (names.entities.id(head), names.relations.id(relation), names.entities.id(tail))
+            for head, relation, tail in zip(*columns, strict=True)
+        ]
+        found = score_triples(self._predictors.own, np.array(ids, np.int64).reshape(-1, 3))
+        return list(found["probability"])
+
+    def _shown(self, probabilities: Sequence[float], relation: str) -> list[float | None]:
+        """Probabilities, or None for a relation of which training has no fact: nothing is known of it."""
+        return [None if relation in self._unseen else float(value) for value in probabilities]
+
+
+def finite(value: Any) -> Any:
+    """JSON values with None in place of numbers that JSON lacks."""
+    if isinstance(value, Mapping):
+        return {name: finite(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
