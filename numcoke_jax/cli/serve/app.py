@@ -1,4 +1,4 @@
-"""The web application: the JSON API, its documentation and one page; all files are in memory from the start."""
+"""The web application: the JSON API, its documentation and one page, whose files are kept in memory."""
 
 import importlib.resources
 from collections.abc import Callable, Sequence
@@ -22,8 +22,6 @@ PAGES = {  # path -> file, type
     "/": ("index.html", "text/html"),
     "/page.css": ("page.css", "text/css"),
     "/page.js": ("page.js", "text/javascript"),
-    "/name_box.js": ("name_box.js", "text/javascript"),
-    "/drawing.js": ("drawing.js", "text/javascript"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 NOT_YET = 202

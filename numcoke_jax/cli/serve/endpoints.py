@@ -90,13 +90,13 @@ def _predict(answers: Answers, given: Given) -> Any:
         remedy = f"give one of {', '.join(KNOWN)}"
         raise RequestError(UNPROCESSABLE, f"{printable(known)} is not a possible known", "known", remedy)
     settings = AnswerSettings(top=_count(given, "top", 10, MOST_ANSWERS), known=known)
-    ends = (_text(given, end) if end in given else None for end in ("head", "tail"))
-    return answers.predict(*ends, _text(given, "relation"), settings, given.get("set", ()))
+    head, tail = (_text(given, end) if end in given else None for end in ("head", "tail"))
+    return answers.predict(head, tail, _text(given, "relation"), settings, given.get("set", ()))
 
 
 def _explain(answers: Answers, given: Given) -> Any:
-    fact = (_text(given, name) for name in ("head", "relation", "tail"))
-    return answers.explain(*fact, given.get("set", ()))
+    head, relation, tail = (_text(given, name) for name in ("head", "relation", "tail"))
+    return answers.explain(head, relation, tail, given.get("set", ()))
 
 
 def _cells(answers: Answers, given: Given) -> Any:
@@ -125,7 +125,7 @@ ENDPOINTS = (
             "tail": "a name, to rank heads instead",
             "relation": "a name",
             "top": f"answers at most (10; up to {MOST_ANSWERS:,})",
-            "known": "exclude: without known facts (the default); mark: with them, and the split that has them",
+            "known": "exclude: without known facts (the default); mark: with them and their split",
             "set": f"{CHANGE}; every answer then has `before`, its probability without the changes",
         },
         _predict,
