@@ -10,8 +10,7 @@ from numcoke_jax.cli import impute_view
 from numcoke_jax.cli.explain_view import figure, show
 from numcoke_jax.cli.pairs import read_pairs, show_pairs
 from numcoke_jax.cli.query_files import answer_writer, name_lines, read_queries
-from numcoke_jax.data.tables.cells import column_numbers, read_table
-from numcoke_jax.data.variants import Change
+from numcoke_jax.data.tables.cells import read_table
 from numcoke_jax.inference.explain import explain
 from numcoke_jax.inference.impute import impute
 from numcoke_jax.inference.names import NameIndex, Names
@@ -19,10 +18,11 @@ from numcoke_jax.inference.new_entities import read_facts, read_new_entities, te
 from numcoke_jax.inference.predict import COLUMNS, AnswerSettings, Predictor, answer_frame, ask
 from numcoke_jax.inference.questions import SCORE_COLUMNS, ask_heads, score_triples
 from numcoke_jax.inference.trained import Trained, load_trained
+from numcoke_jax.inference.what_if import read_changes
 from numcoke_jax.runs.memory import USE_REMEDY, out_of_memory_told
 from numcoke_jax.runs.unseen import NewEntities
 from numcoke_jax.system.console import Console
-from numcoke_jax.system.errors import UserError, plural_of, printable, shown_path
+from numcoke_jax.system.errors import UserError, plural_of, shown_path
 from numcoke_jax.system.files import home_path, write_json_atomically
 
 
@@ -167,11 +167,7 @@ def explain_fact(options: argparse.Namespace, console: Console) -> None:
     names = Names(trained.run.graph.vocabulary)
     head, tail = names.entities.id(options.head, "--head"), names.entities.id(options.tail, "--tail")
     relation = names.relations.id(options.relation, "--relation")
-    changes = [_change(text, names.fields) for text in options.set]
-    cells = [(change.side, change.field) for change in changes]
-    for place, (side, field) in enumerate(cells):
-        if (side, field) in cells[:place]:
-            raise UserError(f"--set={printable(options.set[place])}: this field of the {side} is set twice")
+    changes = read_changes(options.set, names.fields, "--set")
     found = explain(trained, head, relation, tail, changes)
     show(found, console)
     if options.out is not None:
@@ -180,21 +176,6 @@ def explain_fact(options: argparse.Namespace, console: Console) -> None:
         else:
             figure(found, options.out)
         console.note(f"written to {shown_path(options.out)}")
-
-
-def _change(text: str, fields: NameIndex) -> Change:
-    """FIELD=VALUE for the head, tail.FIELD=VALUE for the tail; without a value: missing."""
-    name, equals, value = text.rpartition("=")
-    if not equals:
-        raise UserError(f"--set={printable(text)}: needs FIELD=VALUE, such as --set Horsepower=150")
-    side = "head"
-    if name not in fields and name.partition(".")[0] in ("head", "tail"):
-        side, _, name = name.partition(".")
-    field = fields.id(name, "--set")
-    values, observed, wrong, _ = column_numbers([value])
-    if wrong:
-        raise UserError(f"--set={printable(text)}: {printable(value)} is {wrong[0]}; needs a plain number")
-    return Change(side, field, float(values[0]) if observed[0] else None)
 
 
 def impute_values(options: argparse.Namespace, console: Console) -> None:

@@ -7,12 +7,15 @@ from typing import Any
 
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
+from numcoke_jax.data.tables.cells import column_numbers
 from numcoke_jax.data.variants import SIDES, Change, changed_graph, facts_as_valued
 from numcoke_jax.evaluation.evaluator import Evaluator
 from numcoke_jax.evaluation.orders import compared_fields
+from numcoke_jax.inference.names import NameIndex
 from numcoke_jax.inference.predict import Predictor
 from numcoke_jax.inference.trained import Trained
 from numcoke_jax.runs.run import literals_for
+from numcoke_jax.system.errors import UserError, printable
 
 KEPT = 4  # changed models: each has positions and values of all entities
 
@@ -59,6 +62,37 @@ class Predictors:
         model = self.trained.run.programs.model
         evaluator = Evaluator(model, literals, graph, chunk=self._chunk, selection="all")
         return Predictor(graph, evaluator, params, self.trained.calibration)
+
+
+def read_changes(texts: Sequence[str], fields: NameIndex, flag: str, side: str = "head") -> list[Change]:
+    """FIELD=VALUE for the entity of one side, head.FIELD=VALUE or tail.FIELD=VALUE; no VALUE: missing.
+
+    Args:
+      texts: the changes.
+      fields: of the graph.
+      flag: what a message calls them, such as "--set".
+      side: whose value changes where none is named.
+
+    Raises:
+      UserError: a text has another form, there is no such field, or it is set twice.
+    """
+    found: list[Change] = []
+    for text in texts:
+        place = f"{flag}={printable(text)}"
+        name, equals, value = text.rpartition("=")
+        if not equals:
+            raise UserError(f"{place}: needs FIELD=VALUE, such as {flag} Horsepower=150")
+        whose = side
+        if name not in fields and name.partition(".")[0] in SIDES:
+            whose, _, name = name.partition(".")
+        values, observed, wrong, _ = column_numbers([value])
+        change = Change(whose, fields.id(name, flag), float(values[0]) if observed[0] else None)
+        if wrong:
+            raise UserError(f"{place}: {printable(value)} is {wrong[0]}; needs a plain number")
+        if any((change.side, change.field) == (other.side, other.field) for other in found):
+            raise UserError(f"{place}: this field of the {whose} is set twice")
+        found.append(change)
+    return found
 
 
 def _as_valued(

@@ -2,8 +2,6 @@
 
 import itertools
 import json
-import os
-import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from numcoke_jax.runs import figures as svg
 from numcoke_jax.runs.order_tables import ABOUT_MRR, ABOUT_ORDER
 from numcoke_jax.runs.page import Details, Section, Table, render, write_html_report
 from numcoke_jax.runs.report import build_report, calibration_of, orders_of
+from tests.chromium import needs_chromium, opened
 from tests.tiny_runs import compiled_fast, config_of, numcoke, train, untrained, write_folder
 
 VOID = {"meta", "circle", "line", "polyline", "path", "br"}
@@ -172,35 +171,18 @@ def test_the_page_follows_phones_and_dark_mode(page: tuple[str, dict[str, Any]])
     assert contrast("#14171b", "#e7eaee") > 7 and "#14171b" in dark and "#e7eaee" in dark
 
 
-def chromium() -> str | None:
-    """A Chromium that can be started: the one that $NUMCOKE_CHROMIUM names, or one on the path."""
-    names = (os.environ.get("NUMCOKE_CHROMIUM", ""), "chromium", "chromium-browser", "google-chrome")
-    return next((found for name in names if name and (found := shutil.which(name))), None)
-
-
-@pytest.mark.skipif(chromium() is None, reason="there is no Chromium; $NUMCOKE_CHROMIUM may name one")
+@needs_chromium
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_chromium_shows_the_page_without_complaint(
     page: tuple[str, dict[str, Any]], width: int, scheme: str, tmp_path: Path
 ) -> None:
-    playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright drives Chromium")
     file = tmp_path / "report.html"
     file.write_text(page[0], encoding="utf-8")
-    flags = ["--no-sandbox", "--disable-gpu", "--no-zygote", "--single-process", "--headless=shell"]
-    complaints: list[str] = []
-    requests: list[str] = []
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium(), args=flags)
-        tab = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
-        tab.on("console", lambda message: complaints.append(message.text))
-        tab.on("pageerror", lambda error: complaints.append(str(error)))
-        tab.on("request", lambda request: requests.append(request.url))
-        tab.goto(file.as_uri())
-        wide = tab.evaluate("document.documentElement.scrollWidth")
-        paper = tab.evaluate("getComputedStyle(document.body).backgroundColor")
-        browser.close()
-    assert complaints == [] and requests == [file.as_uri()]
+    with opened(file.as_uri(), width, scheme) as tab:
+        wide = tab.page.evaluate("document.documentElement.scrollWidth")
+        paper = tab.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert tab.complaints == [] and tab.requests == [file.as_uri()]
     assert wide == width, "the page itself never scrolls sideways"
     assert paper == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 27)"}[scheme]
 

@@ -4,10 +4,9 @@ Questions go to the functions of `inference` that the commands use, so that an a
 there.  Threads may ask at once: as many as there are cores are answered at a time, and one what-if.
 """
 
-import math
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from numcoke_jax.cli.serve.cells import CellTable
 from numcoke_jax.cli.serve.name_search import NameSearch
 from numcoke_jax.cli.serve.request_errors import UNPROCESSABLE, RequestError, id_of
 from numcoke_jax.data.graph import RELATION, SPLITS
-from numcoke_jax.data.tables.cells import column_numbers
 from numcoke_jax.data.variants import SIDES, Change, unseen_relations
 from numcoke_jax.evaluation.orders import compared_fields
 from numcoke_jax.inference.explain import explain
@@ -25,9 +23,9 @@ from numcoke_jax.inference.names import Names
 from numcoke_jax.inference.predict import AnswerSettings, Predictor, ask
 from numcoke_jax.inference.questions import ask_heads, score_triples
 from numcoke_jax.inference.trained import Trained
-from numcoke_jax.inference.what_if import Predictors
+from numcoke_jax.inference.what_if import Predictors, read_changes
 from numcoke_jax.models.order_core.comparative import comparative_relations
-from numcoke_jax.system.errors import printable
+from numcoke_jax.system.errors import UserError
 
 CELLS = 2**20  # scores computed at once: a chunk of heads would keep one question waiting on a large graph
 MOST_HEADS = 20_000  # entities up to which heads are ranked: it takes the square of their number of scores
@@ -124,6 +122,9 @@ class Answers:
             remedy = "numcoke predict --tail=NAME --relation=NAME does it in a terminal"
             raise RequestError(UNPROCESSABLE, what, "tail", remedy)
         changed = self._changes(changes, given)
+        if any(change.side != given for change in changed):
+            what = f"the {given} is given, and another entity's value is set"
+            raise RequestError(UNPROCESSABLE, what, "set", f"set values of the {given}")
         if not changed:
             with self._scoring:
                 frame = self._ranked(self._predictors.own, given, entity, relation_id, settings)
@@ -133,11 +134,9 @@ class Answers:
                 frame = self._ranked(predictor, given, entity, relation_id, settings)
                 frame["before"] = self._shown(self._before(frame), relation)
         frame["probability"] = self._shown(frame["probability"], relation)
-        columns = [column for column in frame.columns if column not in ("relation", given)]
-        listed = {column: frame[column].tolist() for column in columns}
-        rows = [dict(zip(columns, row, strict=True)) for row in zip(*listed.values(), strict=True)]
+        rows = frame.drop(columns=["relation", given]).to_dict("records")
         query = {"head": head, "relation": relation, "tail": tail}
-        return {"query": query, "changes": self._told(changed), "answers": finite(rows)}
+        return {"query": query, "changes": self._told(changed), "answers": rows}
 
     def score(self, triples: Sequence[Sequence[str]]) -> dict[str, Any]:
         """The scores and probabilities of triples, in their order."""
@@ -152,7 +151,7 @@ class Answers:
         rows = frame.to_dict("records")
         for row in rows:
             row["probability"] = self._shown([row["probability"]], row["relation"])[0]
-        return {"scores": finite(rows)}
+        return {"scores": rows}
 
     def explain(self, head: str, relation: str, tail: str, changes: Sequence[str]) -> dict[str, Any]:
         """Why a fact has its score, and what other values would change."""
@@ -164,7 +163,7 @@ class Answers:
         if relation in self._unseen:
             for part in (found, found.get("what_if") or {}):
                 part["probability"] = None
-        return finite(found)
+        return found
 
     def cells(self, entity: str) -> dict[str, Any] | None:
         """The intervals of an entity's missing values; None while they are computed, which the first asks."""
@@ -201,27 +200,11 @@ class Answers:
         return float(self._graph.values[entity, field]) if self._graph.observed[entity, field] else None
 
     def _changes(self, given: Sequence[str], side: str) -> list[Change]:
-        """FIELD=VALUE (no VALUE: missing) as changes of one side's entity.
-
-        Raises:
-          RequestError: a text has another form, there is no such field, or it is set twice.
-        """
-        found: list[Change] = []
-        for text in given:
-            name, equals, value = text.rpartition("=")
-            if not equals:
-                what = f"{printable(text)} is not FIELD=VALUE"
-                raise RequestError(UNPROCESSABLE, what, "set", "give a field and a number, such as size=3")
-            field = id_of(self._names.fields, name, "set")
-            values, observed, wrong = column_numbers([value])
-            if wrong:
-                what = f"{printable(value)} is {wrong[0]}"
-                raise RequestError(UNPROCESSABLE, what, f"set={printable(name)}", "give a plain number")
-            if any(change.field == field for change in found):
-                what = f"{printable(name)} is set twice"
-                raise RequestError(UNPROCESSABLE, what, "set", "set every field once")
-            found.append(Change(side, field, float(values[0]) if observed[0] else None))
-        return found
+        """The changes of values that are asked for; raises RequestError for a wrong one."""
+        try:
+            return read_changes(given, self._names.fields, "set", side)
+        except UserError as error:
+            raise RequestError.of(error, "set") from None
 
     def _told(self, changes: Sequence[Change]) -> list[dict[str, Any]]:
         fields = self._graph.vocabulary.fields
@@ -235,7 +218,7 @@ class Answers:
             return ask(predictor, [entity], relation, settings)
         return ask_heads(predictor, entity, relation, settings)
 
-    def _before(self, frame: pd.DataFrame) -> Sequence[float]:
+    def _before(self, frame: pd.DataFrame) -> Iterable[float]:
         """The probabilities of the same facts without changes."""
         names, columns = self._names, [frame[name] for name in ("head", "relation", "tail")]
         ids = [
@@ -243,17 +226,8 @@ class Answers:
             for head, relation, tail in zip(*columns, strict=True)
         ]
         found = score_triples(self._predictors.own, np.array(ids, np.int64).reshape(-1, 3))
-        return list(found["probability"])
+        return found["probability"]
 
-    def _shown(self, probabilities: Sequence[float], relation: str) -> list[float | None]:
+    def _shown(self, probabilities: Iterable[float], relation: str) -> list[float | None]:
         """Probabilities, or None for a relation of which training has no fact: nothing is known of it."""
         return [None if relation in self._unseen else float(value) for value in probabilities]
-
-
-def finite(value: Any) -> Any:
-    """JSON values with None in place of numbers that JSON lacks."""
-    if isinstance(value, Mapping):
-        return {name: finite(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -3,17 +3,22 @@
 import argparse
 import errno
 import importlib.util
+import ipaddress
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numcoke_jax.cli.commands import OneLineParser, add_cache_option, as_folder
 from numcoke_jax.system.errors import UserError, printable
 
+if TYPE_CHECKING:
+    import uvicorn
+
 NEEDED = ("starlette", "uvicorn")
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LOOPBACK = "127.0.0.1"
+BACKLOG = 128  # connections that wait to be taken
 LARGEST_PORT = 65_535
 SECONDS_TO_END = 5  # for requests under way when the server is told to end
 LARGEST_HEAD = 16_384  # bytes of a request's line and headers
@@ -28,7 +33,7 @@ def add_options(parser: OneLineParser, command: str) -> None:
     )
     parser.add_argument("--workdir", required=True, type=as_folder, metavar="FOLDER", help="a finished run")
     parser.add_argument(
-        "--host", default=LOOPBACK[0], metavar="ADDRESS", help="address to listen on (127.0.0.1)"
+        "--host", default=LOOPBACK, metavar="ADDRESS", help="address to listen on (127.0.0.1)"
     )
     parser.add_argument("--port", type=_port, default=8000, metavar="N", help="port (8000); 0: any free one")
     rate = "requests a second from one client (100)"
@@ -69,10 +74,10 @@ def _run(options: argparse.Namespace) -> int:
             trained = load_trained(options.workdir, console.warn)
             answers = Answers(trained, options.workdir.resolve().name)
             answers.warm_up()
-        local = options.host in LOOPBACK
-        if not local:
+        if not ipaddress.ip_address(opened.getsockname()[0]).is_loopback:
             console.warn(f"whoever reaches {printable(options.host)} can ask this model")
-        app = web_app(answers, LOOPBACK if local else (), options.rate)
+        names = ("localhost", options.host.lower(), socket.gethostname().lower())
+        app = web_app(answers, names, options.rate)
         console.note(f"serving {answers.name} at {address(opened)}  (Ctrl-C ends it)")
         serve_until_told(app, opened)
         console.note("ended")
@@ -81,9 +86,9 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def check_installed(find: Callable[[str], Any] = importlib.util.find_spec) -> None:
+def check_installed() -> None:
     """Raises UserError unless the extra `serve` is installed."""
-    missing = [name for name in NEEDED if find(name) is None]
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise UserError(
             f"numcoke serve needs {' and '.join(missing)}, not installed here: "
@@ -92,7 +97,7 @@ def check_installed(find: Callable[[str], Any] = importlib.util.find_spec) -> No
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket bound to an address; it takes no connection yet.
+    """A socket at an address; who connects waits until the server answers.
 
     Raises:
       UserError: there is no such address, or the port is taken or not allowed.
@@ -108,6 +113,7 @@ def listening(host: str, port: int) -> socket.socket:
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         opened.bind(place)
+        opened.listen(BACKLOG)
     except OSError as error:
         opened.close()
         if error.errno == errno.EADDRNOTAVAIL:
@@ -128,6 +134,12 @@ def address(opened: socket.socket) -> str:
 
 def serve_until_told(app: Any, opened: socket.socket) -> None:
     """Answers requests until SIGINT or SIGTERM; those under way are answered before it returns."""
+    with _signals_that_end_nothing():
+        server_of(app).run(sockets=[opened])
+
+
+def server_of(app: Any) -> "uvicorn.Server":
+    """The HTTP server of an application."""
     import uvicorn
 
     config = uvicorn.Config(
@@ -142,8 +154,7 @@ def serve_until_told(app: Any, opened: socket.socket) -> None:
         h11_max_incomplete_event_size=LARGEST_HEAD,
         timeout_graceful_shutdown=SECONDS_TO_END,
     )
-    with _signals_that_end_nothing():
-        uvicorn.Server(config).run(sockets=[opened])
+    return uvicorn.Server(config)
 
 
 @contextmanager

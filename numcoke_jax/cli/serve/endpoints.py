@@ -133,7 +133,12 @@ ENDPOINTS = (
     Endpoint(
         "/api/explain",
         "Why a fact has its score: terms, compared fields, positions, attention, experts, what-if.",
-        {"head": "a name", "relation": "a name", "tail": "a name", "set": f"of the head, {CHANGE}"},
+        {
+            "head": "a name",
+            "relation": "a name",
+            "tail": "a name",
+            "set": f"of the head, or as tail.FIELD=VALUE of the tail: {CHANGE}",
+        },
         _explain,
     ),
     Endpoint(

@@ -1,10 +1,11 @@
 """What every request must pass, and what every answer carries: limits, hosts, headers.
 
 A page of another site can send requests to a server on the reader's own machine.  It cannot read the
-answers (no header allows it), and by the Host header not by a name of its own that leads here either.
+answers: no header allows it, and a name of its own that leads here (DNS rebinding) is none that is answered.
 """
 
 import asyncio
+import ipaddress
 import json
 import time
 from collections import OrderedDict
@@ -66,7 +67,7 @@ class Guard:
 
     Args:
       app: the other one.
-      hosts: names in the Host header that are answered; (): any.
+      hosts: names in the Host header that are answered; addresses always are.
       rate: requests a second that one client may send.
     """
 
@@ -77,32 +78,33 @@ class Guard:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             return
+        self._at_once += 1
+        try:
+            await self._answer(scope, receive, send)
+        finally:
+            self._at_once -= 1
+
+    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
         try:
             self._check(scope)
             body = await asyncio.wait_for(_body(scope, receive), SECONDS_A_BODY)
         except TimeoutError:
             late = RequestError(BAD_REQUEST, "the body does not come", "body", "send it at once")
             await _send_error(late, send)
-            return
         except RequestError as error:
             await _send_error(error, send)
-            return
-        self._at_once += 1
-        try:
+        else:
             await self._app(scope, _once(body, receive), _with_headers(send))
-        finally:
-            self._at_once -= 1
 
     def _check(self, scope: Any) -> None:
         """Raises RequestError for a request that is refused before anyone looks at what it asks."""
         headers = dict(scope["headers"])
         host = headers.get(b"host", b"").decode("latin-1")
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
-        if self._hosts and name.strip("[]").lower() not in self._hosts:
+        name = name.strip("[]").lower()
+        if name not in self._hosts and not _is_address(name):
             what = f"this server is not called {printable(name)}"
-            raise RequestError(
-                WRONG_HOST, what, "Host", f"use http://{self._hosts[0]}, or start it with --host"
-            )
+            raise RequestError(WRONG_HOST, what, "Host", "use its address, or start it with --host=NAME")
         length = len(scope.get("raw_path") or b"") + len(scope["query_string"])
         if length > LONGEST_URL:
             what = f"the address has {length:,} bytes"
@@ -113,8 +115,17 @@ class Guard:
         if wait:
             what = "too many requests from this client"
             raise RequestError(TOO_MANY, what, "rate", f"wait {wait:.2f} s, or start the server with --rate")
-        if self._at_once >= MOST_AT_ONCE:
+        if self._at_once > MOST_AT_ONCE:
             raise RequestError(BUSY, f"{MOST_AT_ONCE} requests are under way", "server", "ask again later")
+
+
+def _is_address(name: str) -> bool:
+    """Whether it is an IP address, which no other site can have as its name."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 async def _body(scope: Any, receive: Any) -> bytes:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from numcoke_jax.inference.names import NameIndex
-from numcoke_jax.system.errors import UserError, printable
+from numcoke_jax.system.errors import UserError
 
 BAD_REQUEST, NOT_FOUND, WRONG_METHOD, TOO_LARGE, TOO_LONG = 400, 404, 405, 413, 414
 WRONG_HOST, UNPROCESSABLE, TOO_MANY, FAULT, BUSY = 421, 422, 429, 500, 503
@@ -28,10 +28,10 @@ class RequestError(Exception):
         return {"error": {"what": self.what, "where": self.where, "remedy": self.remedy}}
 
     @classmethod
-    def of(cls, error: UserError, where: str) -> "RequestError":
+    def of(cls, error: UserError, where: str, status: int = UNPROCESSABLE) -> "RequestError":
         """The same as a message of the program, whose remedy comes after its first semicolon."""
         what, _, remedy = str(error).partition("; ")
-        return cls(UNPROCESSABLE, what, where, remedy or "see GET /api")
+        return cls(status, what, where, remedy or "see GET /api")
 
 
 def id_of(index: NameIndex, name: str, where: str) -> int:
@@ -40,9 +40,7 @@ def id_of(index: NameIndex, name: str, where: str) -> int:
     Raises:
       RequestError: there is no such name; the remedy has the closest ones.
     """
-    if name in index:
+    try:
         return index.id(name)
-    close = ", ".join(printable(repr(known)) for known in index.closest(name))
-    lists = "GET /api/entities?prefix=" if index.kind == "entity" else "GET /api/run"
-    remedy = f"the closest: {close}" if close else f"none is similar; {lists} lists names"
-    raise RequestError(NOT_FOUND, f"there is no {index.kind} {printable(repr(name))}", where, remedy)
+    except UserError as error:
+        raise RequestError.of(error, where, NOT_FOUND) from None
