@@ -132,7 +132,9 @@ def test_missing_values_have_the_intervals_of_the_command(port: int, answers: An
 def test_a_run_is_described_and_its_names_are_found(port: int) -> None:
     run = asked(port, "/api/run")
     assert run["entities"] == 6 and run["facts"] == {"train": 7, "valid": 1, "test": 7}
-    assert [row["relation"] for row in run["relations"]] == ["higher"]
+    (relation,) = run["relations"]
+    assert relation["relation"] == "higher" and relation["train_facts"] == 7 and not relation["unknown"]
+    assert (relation["probability_of"], relation["calibrated"]) == ("fact", False)  # by eval.selection
     assert {row["field"]: (row["low"], row["high"]) for row in run["fields"]}["size"] == (0.0, 7.5)
     found = asked(port, "/api/entities", prefix="E", limit="2")
     assert found == {"entities": ["e0", "e1"], "more": True, "of": 6}

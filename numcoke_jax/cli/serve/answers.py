@@ -24,7 +24,6 @@ from numcoke_jax.inference.predict import AnswerSettings, Predictor, ask
 from numcoke_jax.inference.questions import ask_heads, score_triples
 from numcoke_jax.inference.trained import Trained
 from numcoke_jax.inference.what_if import Predictors, read_changes
-from numcoke_jax.models.order_core.comparative import comparative_relations
 from numcoke_jax.system.errors import UserError
 
 CELLS = 2**20  # scores computed at once: a chunk of heads would keep one question waiting on a large graph
@@ -48,7 +47,6 @@ class Answers:
         chunk = max(CELLS // max(graph.num_entities, 1), 1)
         self._predictors = Predictors(trained, chunk if chunk < trained.run.config.eval.chunk else 0)
         self._unseen = set(unseen_relations(graph))
-        self._comparing = set(comparative_relations(graph.train, graph.num_relations))
         self._compared = compared_fields(trained.params, graph.vocabulary)
         self._cells = CellTable(trained)
         self._scoring = threading.Semaphore(os.cpu_count() or 1)
@@ -81,7 +79,6 @@ class Answers:
                 "mrr": (report.get("test") or {}).get("mrr"),
                 "order_accuracy": order.get("order_accuracy"),
             },
-            "calibrated": self.trained.calibration.fitted,
             "heads_ranked": graph.num_entities <= MOST_HEADS,
             "relations": [self._relation(relation, int(facts[relation])) for relation in range(len(facts))],
             "fields": [self._field(field) for field in range(graph.num_fields)],
@@ -173,16 +170,18 @@ class Answers:
         """What is known about a relation without asking the model."""
         name = self._graph.vocabulary.relations[relation]
         sizes = self.trained.run.sizes
-        kind = "class" if relation in sizes.classes else "relation"
-        if relation in sizes.ordered or relation in self._comparing:
-            kind = "comparison"
+        decided = relation in sizes.ordered or relation in sizes.classes
+        reversed_ones = self.trained.run.config.eval.selection == "reversed"  # what calibration was fitted on
         fields = [
             {"field": one.field, "weight": float(one.weight)} for one in self._compared.get(name, [])[:3]
         ]
         return {
             "relation": name,
-            "kind": kind,
-            "decided": relation in sizes.ordered or relation in sizes.classes,
+            "decided": decided,
+            "probability_of": "order"
+            if relation in sizes.ordered or reversed_ones and not decided
+            else "fact",
+            "calibrated": decided or self.trained.calibration.fitted,
             "fields": [row for row in fields if row["weight"]],
             "train_facts": facts,
             "unknown": name in self._unseen,
