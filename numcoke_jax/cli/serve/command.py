@@ -29,7 +29,7 @@ def add_options(parser: OneLineParser, command: str) -> None:
     parser.set_defaults(run=_run)
     parser.description = (
         "Serve a page and a JSON API about a trained model, read-only, until Ctrl-C.\n"
-        "GET /api documents the API. Only this machine is served unless --host says otherwise."
+        "Only this machine is served, unless --host says otherwise. GET /api documents\nthe API."
     )
     parser.add_argument("--workdir", required=True, type=as_folder, metavar="FOLDER", help="a finished run")
     parser.add_argument(
