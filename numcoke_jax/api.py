@@ -73,6 +73,7 @@ class NumericKG:
         name: str | Sequence[str],
         relations: str | Sequence[str] = (),
         fields: str | Sequence[str] = (),
+        categories: str | Sequence[str] = (),
         dates: str = "",
         parse: str = "",
         **settings: Any,
@@ -84,6 +85,7 @@ class NumericKG:
           name: the column that names the entities, or several, joined by ", ".
           relations: one or several numeric columns that get a relation each; (): all fields.
           fields: one or several numeric columns stored as values; (): every numeric one.
+          categories: columns that become facts, such as (song, "artist", value): `data/tables/categories.py`.
           dates: "year" or "days" (since 1970-01-01): columns of dates are numeric, too; "": they are not.
           parse: "numbers" reads 14.2 %, 1,065 and $12, too (`data/files/written.py`); "" does not.
           **settings: those of `ComparisonSettings`, such as group_size=60, protocol="nearest", seed=1. By
@@ -92,14 +94,16 @@ class NumericKG:
         Raises:
           UserError: a column is missing, appears twice or holds anything but numbers, or a setting is wrong.
         """
-        names, compared, stored = (tuple(_listed(given)) for given in (name, relations, fields))
+        columns = (tuple(_listed(given)) for given in (name, relations, fields, categories))
+        names, compared, stored, symbolic = columns
         if not names:
             raise UserError("from_table: name: give the column, or columns, that name the entities")
         known = [field.name for field in dataclasses.fields(ComparisonSettings)]
         for key in settings:
             if key not in known:
                 raise UserError(f"from_table: {key} is not a setting; the settings are {', '.join(known)}")
-        table = own_table(frame_table("table", frame, Reading(dates, parse)), names, compared, stored)
+        file = frame_table("table", frame, Reading(dates, parse))
+        table = own_table(file, names, compared, stored, symbolic)
         chosen = dataclasses.replace(OWN_TABLE, **settings)
         fields_of_relations = compared or table.fields
         comparisons = {"relations": fields_of_relations, **dataclasses.asdict(chosen)}
@@ -117,6 +121,7 @@ class NumericKG:
         relation_column: str = "",
         name: str | Sequence[str] = (),
         fields: str | Sequence[str] = (),
+        categories: str | Sequence[str] = (),
         dates: str = "",
         parse: str = "",
         split: Sequence[float] | str = DEFAULT_SHARES,
@@ -132,7 +137,7 @@ class NumericKG:
           relation_column: the column that names each fact's relation, instead.
           name: the columns of the attributes that name an entity.
           fields: columns of the attributes that become literals; (): every one that holds numbers only.
-          dates, parse: as in `from_table`, of the attributes.
+          categories, dates, parse: as in `from_table`, of the attributes; such facts are for training.
           split: shares of train, valid and test; "order:COLUMN", whose earlier rows train and later ones
             test; or "column:COLUMN", whose cells are train, valid or test.
           seed: of a split at random.
@@ -148,6 +153,7 @@ class NumericKG:
             relation_column=relation_column,
             name=tuple(_listed(name)),
             fields=tuple(_listed(fields)),
+            categories=tuple(_listed(categories)),
             split=split if isinstance(split, str) else tuple(split),
             seed=seed,
         )

@@ -63,6 +63,7 @@ def add_options(parser: OneLineParser, command: str) -> None:
         ("name", "that name an entity, joined by ', '; known tables have their own"),
         ("relations", "with numbers that get a relation (default: all fields, or a known table's own)"),
         ("fields", "with numbers stored as literals, besides those of --relations (default: all)"),
+        ("categories", "that become facts, such as artist: (song, artist, its value)"),
     ):
         parser.add_argument(f"--{name}", metavar="COLUMN,...", help=f"the columns {meaning}")
     for name, allowed, meaning in (
@@ -164,7 +165,10 @@ def chosen_table(options: argparse.Namespace) -> tuple[EntityTable, tuple[str, .
         if options.name or options.fields or options.dates or options.parse:
             known = "--name, --fields, --dates, --parse"
             raise UserError(f"{known}: table {options.table} has its own; leave them out")
-        table = known_table(options.table, options.dir)
+        categories = (
+            tuple(name.strip() for name in options.categories.split(",")) if options.categories else ()
+        )
+        table = known_table(options.table, options.dir, categories)
         if not options.relations:
             return table, TABLES[options.table].relations
         return table, split_names("--relations", options.relations, table.fields)
@@ -179,7 +183,9 @@ def chosen_table(options: argparse.Namespace) -> tuple[EntityTable, tuple[str, .
     names = split_names("--name", options.name, file.columns)
     compared = split_names("--relations", options.relations, file.columns) if options.relations else ()
     stored = split_names("--fields", options.fields, file.columns) if options.fields else ()
-    table = own_table(file, names, compared, stored)
+    given = options.categories
+    categories = split_names("--categories", given, file.columns) if given else ()
+    table = own_table(file, names, compared, stored, categories)
     return table, compared or table.fields
 
 

@@ -14,8 +14,9 @@ from numcoke_jax.system.errors import UserError, suggestion
 from numcoke_jax.system.files import home_path
 
 OWN_OPTIONS = ("head", "tail", "relation", "relation_column", "attributes")
+ABOUT_ATTRIBUTES = ("name", "fields", "categories", "dates", "parse")
 NO_OPTIONS = ("command", "run", "checked")  # what every command's options have besides its flags
-SHARED_OPTIONS = ("facts", "name", "fields", "dates", "parse", "split", "seed", "out", *OWN_OPTIONS)
+SHARED_OPTIONS = ("facts", "split", "seed", "out", *ABOUT_ATTRIBUTES, *OWN_OPTIONS)
 
 
 def add_fact_options(parser: OneLineParser) -> None:
@@ -47,7 +48,7 @@ def build_from_facts(options: argparse.Namespace) -> LoadedGraph:
     if options.attributes:
         reading = Reading(options.dates, options.parse)
         attributes = dataclasses.replace(_table("--attributes", options.attributes), reading=reading)
-    for option in ("name", "fields", "dates", "parse", "parse"):
+    for option in ABOUT_ATTRIBUTES:
         if getattr(options, option) and attributes is None:
             raise UserError(f"--{option} is about columns of --attributes=FILE, which is missing")
     ends = {end: _columns(f"--{end}", getattr(options, end), facts) for end in ("head", "tail")}
@@ -57,12 +58,16 @@ def build_from_facts(options: argparse.Namespace) -> LoadedGraph:
             "each fact's relation"
         )
     column = options.relation_column
+    chosen = {
+        option: _columns(f"--{option}", getattr(options, option), attributes)
+        for option in ("name", "fields", "categories")
+        if attributes and getattr(options, option)
+    }
     choice = FactChoice(
         **ends,
         relation=options.relation or "",
         relation_column=_columns("--relation-column", column, facts)[0] if column else "",
-        name=_columns("--name", options.name, attributes) if attributes and options.name else (),
-        fields=_columns("--fields", options.fields, attributes) if attributes and options.fields else (),
+        **chosen,
         split=options.split or DEFAULT_SHARES,
         seed=options.seed or 0,
     )

@@ -5,7 +5,7 @@ graphs: "fb15k_237" (fb15k.py), "synthetic" (synthetic.py), "rakge_credit" and "
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,7 @@ from numcoke_jax.data.synthetic import SyntheticSettings, synthetic_graph
 from numcoke_jax.data.tables.attributes import read_attributes
 from numcoke_jax.data.tables.cells import TableFile
 from numcoke_jax.data.tables.comparisons import Comparisons, ComparisonSettings, compare
+from numcoke_jax.data.tables.draws import CATEGORY_STREAM, split_triples, stream
 from numcoke_jax.data.tables.facts import FactChoice, read_facts
 from numcoke_jax.data.tables.known import EntityTable, table_spec
 from numcoke_jax.system.errors import UserError
@@ -127,7 +128,13 @@ def build_graph(table: EntityTable, relations: Sequence[str], settings: Comparis
         comparisons = compare(table, relations, settings)
     except UserError as error:
         raise UserError("; ".join([str(error), *table.notices])) from None
-    graph, report = encode_comparisons(table, comparisons)
+    for _, column, _ in table.categories:
+        if column in comparisons.relations:
+            raise UserError(
+                f"categories: {column!r} is a relation of the comparisons, too; rename the column"
+            )
+    categories = _split_categories(table, comparisons, settings)
+    graph, report = encode_comparisons(table, comparisons, categories)
     masked, shown = comparisons.masked, int(comparisons.shown.sum())
     title = "the table" if table.name == UNNAMED else f"table {table.name}"
     built = (
@@ -156,13 +163,15 @@ def build_facts(table: TableFile, attributes: TableFile | None, choice: FactChoi
     """
     facts = read_facts(table, choice)
     if attributes is None:
-        if choice.name or choice.fields:
-            raise UserError("name, fields: are columns of the attributes, of which none are given")
+        if choice.name or choice.fields or choice.categories:
+            raise UserError("name, fields, categories: are columns of the attributes; give these")
         graph, report = encode_graph(facts.tables(), None, None)
         return LoadedGraph(graph, [*facts.notices, *report.notices()], table.where)
-    entities = read_attributes(attributes, choice.name, choice.fields, facts)
+    entities = read_attributes(attributes, choice, facts)
     literals = encoded_literals(entities, entities.observed)
-    graph, report = encode_graph(facts.tables(), None, literals, entities.entities)
+    splits = facts.tables()
+    splits["train"] = pa.concat_tables([splits["train"], _named(entities.categories)])
+    graph, report = encode_graph(splits, None, literals, entities.entities)
     return LoadedGraph(graph, [*facts.notices, *entities.notices, *report.notices()], table.where)
 
 
@@ -178,8 +187,33 @@ def encoded_literals(table: EntityTable, shown: np.ndarray) -> pa.Table:
     )
 
 
-def encode_comparisons(table: EntityTable, comparisons: Comparisons) -> tuple[NumericGraph, GraphReport]:
-    """The graph with names in place of positions, encoded as triples from files are."""
+def _named(facts: Sequence[tuple[str, str, str]]) -> pa.Table:
+    """Columns head, relation and tail of facts by name."""
+    columns = zip(*facts, strict=True) if facts else ((), (), ())
+    heads, relations, tails = (pa.array(list(column), pa.string()) for column in columns)
+    return pa.table({"head": heads, "relation": relations, "tail": tails})
+
+
+def _split_categories(
+    table: EntityTable, comparisons: Comparisons, settings: ComparisonSettings
+) -> dict[str, list[tuple[str, str, str]]]:
+    """The facts of categorical columns about entities of the graph, drawn over the splits by shares."""
+    kept = {entity for entity, is_kept in zip(table.entities, comparisons.kept, strict=True) if is_kept}
+    facts = sorted(fact for fact in table.categories if fact[0] in kept)
+    parts = split_triples(np.arange(len(facts)), settings.split, stream(settings.seed, CATEGORY_STREAM))
+    return {split: [facts[place] for place in places] for split, places in parts.items()}
+
+
+def encode_comparisons(
+    table: EntityTable, comparisons: Comparisons, categories: Mapping[str, Sequence[tuple[str, str, str]]]
+) -> tuple[NumericGraph, GraphReport]:
+    """The graph with names in place of positions, encoded as triples from files are.
+
+    Args:
+      table: entities with values.
+      comparisons: their facts.
+      categories: split -> further facts by name.
+    """
     entities = pa.array(table.entities, pa.string())
     relations = pa.array(comparisons.relations, pa.string())
 
@@ -194,6 +228,9 @@ def encode_comparisons(table: EntityTable, comparisons: Comparisons) -> tuple[Nu
         )
 
     literals = encoded_literals(table, comparisons.shown)
-    splits = {name: named(triples) for name, triples in comparisons.splits.items()}
+    splits = {
+        name: pa.concat_tables([named(triples), _named(categories.get(name, ()))])
+        for name, triples in comparisons.splits.items()
+    }
     kept = entities.filter(pa.array(comparisons.kept)).to_pylist()
     return encode_graph(splits, named(comparisons.negatives), literals, kept)

@@ -136,7 +136,7 @@ def test_ids_of_the_graph_are_those_of_its_names():
         observed=np.array([[True, True], [True, True], [True, True], [False, True]]),
     )
     settings = ComparisonSettings(groups="common", group_size=0, split=(1.0, 0.0, 0.0), missing_rate=0.0)
-    graph, report = encode_comparisons(table, compare(table, ("x",), settings))
+    graph, report = encode_comparisons(table, compare(table, ("x",), settings), {})
     assert graph.vocabulary.entities == ("a", "b", "c", "without_x")
     assert graph.train.tolist() == [[0, 0, 1], [0, 0, 2], [1, 0, 2]]
     assert graph.negatives.tolist() == [[1, 0, 0], [2, 0, 0], [2, 0, 1]]

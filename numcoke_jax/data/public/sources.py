@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -27,6 +27,7 @@ from numcoke_jax.data.public.downloads import (
     file_hash,
     version_notice,
 )
+from numcoke_jax.data.tables.categories import with_categories
 from numcoke_jax.data.tables.cells import TableFile, read_table
 from numcoke_jax.data.tables.known import (
     CARS,
@@ -139,12 +140,13 @@ FB15K_237_FOLDERS = ("fb15k_237", "FB15k-237", "FB15K-237", "")  # read in each 
 FB15K_237_ARCHIVES = ("FB15K-237.2.zip", "FB15k-237.zip", "FB15K-237.zip")
 
 
-def known_table(name: str, directory: str = "") -> EntityTable:
+def known_table(name: str, directory: str = "", categories: Sequence[str] = ()) -> EntityTable:
     """The entities of a table that the package knows, from the file that `find_table` finds.
 
     Args:
       name: a key of `known.TABLES`.
       directory: the folder to look in first (config.data.dir); "" for none.
+      categories: columns of the file that become facts.
 
     Raises:
       UserError: no such table, no file of it and no way to get one, or a file with other content.
@@ -152,9 +154,11 @@ def known_table(name: str, directory: str = "") -> EntityTable:
     spec = table_spec(name)
     check_directory(directory, "raw tables")
     if spec is CARS:
-        return entity_table(spec, packaged_cars())
+        cars = packaged_cars()
+        return with_categories(entity_table(spec, cars), cars, categories)
     path = find_table(spec, directory)
-    table = entity_table(spec, read_table(path))
+    content = read_table(path)
+    table = with_categories(entity_table(spec, content), content, categories)
     (file,) = TABLE_SOURCES[name].files
     return dataclasses.replace(
         table, notices=(*version_notice(str(path), file_hash(path), file.hashes), *table.notices)

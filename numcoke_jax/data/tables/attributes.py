@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence, Set
 
 from numcoke_jax.data.tables.cells import TableFile
-from numcoke_jax.data.tables.facts import FactTable, joined_names
+from numcoke_jax.data.tables.facts import FactChoice, FactTable, joined_names
 from numcoke_jax.data.tables.known import EntityTable
 from numcoke_jax.data.tables.own import own_table
 from numcoke_jax.system.errors import UserError, plural, plural_of, printable, suggestion
@@ -16,22 +16,19 @@ SEARCHED_COLUMNS = 30  # for columns, and pairs of columns, that are unique
 SHOWN_KEYS = 5
 
 
-def read_attributes(
-    table: TableFile, name: Sequence[str], fields: Sequence[str], facts: FactTable
-) -> EntityTable:
-    """The entities of a table with attributes, and their numbers.
+def read_attributes(table: TableFile, choice: FactChoice, facts: FactTable) -> EntityTable:
+    """The entities of a table with attributes, their numbers and categories.
 
     Args:
       table: one row per entity.
-      name: the columns that name it, joined by ", ".
-      fields: those with numbers that become literals; (): every column that holds numbers only.
+      choice: its columns: those that name an entity, fields and categories.
       facts: whose heads and tails the names are.
 
     Raises:
       UserError: a column is missing, names repeat in more than a few rows (with the columns that are unique),
         none of them is in a fact, or no column holds numbers.
     """
-    entities = set(facts.entities)
+    entities, name = set(facts.entities), choice.name
     if not name:
         raise UserError(f"name: give the column of {table.where} with the names; {_best(table, entities)}")
     for column in name:
@@ -53,7 +50,10 @@ def read_attributes(
             f"head or tail in {facts.where}, such as {printable(repr(facts.entities[0]))}; "
             f"{_best(table, entities)}"
         )
-    found = own_table(table, name, fields=fields)
+    found = own_table(table, name, fields=choice.fields, categories=choice.categories, others=entities)
+    for column in choice.categories:
+        if column in facts.relations:
+            raise UserError(f"categories: {column!r} is a relation of the facts, too; rename the column")
     told, *notices = found.notices
     rows = f"{plural_of(len(shared), 'entity', 'entities')} of the facts have a row"
     told = f"{told}; {rows}, {len(entities) - len(shared):,} do not"

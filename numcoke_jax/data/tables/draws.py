@@ -12,7 +12,7 @@ from numcoke_jax.data.graph import SPLITS
 from numcoke_jax.system.errors import UserError
 
 # One random stream per use: changing one setting leaves the draws of the others as they are.
-SAMPLE_STREAM, GROUP_STREAM, SPLIT_STREAM, MASK_STREAM = range(4)
+SAMPLE_STREAM, GROUP_STREAM, SPLIT_STREAM, MASK_STREAM, CATEGORY_STREAM = range(5)
 
 
 def is_number(value: object, kinds: type | UnionType = int | float | np.number) -> bool:

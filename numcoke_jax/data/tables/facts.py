@@ -39,6 +39,7 @@ class FactChoice:
       relation_column: the column that names each fact's relation, or "".
       name: the columns of the attributes that name an entity.
       fields: columns of the attributes that become literals; (): every one that holds numbers only.
+      categories: columns of the attributes that become facts, for training.
       split: shares, "order:COLUMN" or "column:COLUMN"; see the top of this module.
       seed: of a split at random.
     """
@@ -49,6 +50,7 @@ class FactChoice:
     relation_column: str = ""
     name: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
     split: tuple[float, ...] | str = DEFAULT_SHARES
     seed: int = 0
 

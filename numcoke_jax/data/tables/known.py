@@ -157,6 +157,8 @@ class EntityTable:
       values: float64 [N, M] in their own units; 0 where not observed.
       observed: bool [N, M].
       notices: what was left out on the way, one line each.
+      rows: the row of each entity in its file; () if there is none.
+      categories: facts (entity, column, value) of categorical columns, by name.
     """
 
     name: str
@@ -165,6 +167,8 @@ class EntityTable:
     values: np.ndarray
     observed: np.ndarray
     notices: tuple[str, ...] = ()
+    rows: tuple[int, ...] = ()
+    categories: tuple[tuple[str, str, str], ...] = ()
 
 
 def entity_table(spec: TableSpec, table: TableFile) -> EntityTable:
@@ -204,6 +208,7 @@ def entity_table(spec: TableSpec, table: TableFile) -> EntityTable:
         values=np.stack([column.values for column in columns], axis=1)[kept],
         observed=np.stack([column.observed for column in columns], axis=1)[kept],
         notices=tuple(notices),
+        rows=tuple(kept.tolist()),
     )
 
 

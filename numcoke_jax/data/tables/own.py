@@ -5,6 +5,7 @@ import os
 from collections.abc import Collection, Sequence
 
 from numcoke_jax.data.files.numbers import A_DATE, NEARLY_NUMBERS
+from numcoke_jax.data.tables.categories import with_categories
 from numcoke_jax.data.tables.cells import SAVED_INDEX, TableFile, describe_cells
 from numcoke_jax.data.tables.known import EntityTable, TableSpec, entity_table, parse_hint
 from numcoke_jax.system.errors import UserError, suggestion
@@ -13,15 +14,22 @@ SHOWN_COLUMNS = 8  # in the notice of columns without a number
 
 
 def own_table(
-    table: TableFile, name: Sequence[str], relations: Sequence[str] = (), fields: Sequence[str] = ()
+    table: TableFile,
+    name: Sequence[str],
+    relations: Sequence[str] = (),
+    fields: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    others: Collection[str] = (),
 ) -> EntityTable:
-    """The entities of a table and their numbers.
+    """The entities of a table, their numbers and categories.
 
     Args:
       table: one row per entity.
       name: the columns that name it, joined by ", ".
       relations: columns of numbers that are compared, and are fields, too.
-      fields: further columns of numbers; (): every column that holds numbers only.
+      fields: further columns of numbers; (): every column that holds numbers only and is no category.
+      categories: columns that become facts; see `categories.py`.
+      others: names of further entities of the graph.
 
     Raises:
       UserError: a column is missing or holds something else, or there is no column of numbers.
@@ -31,7 +39,7 @@ def own_table(
             raise UserError(f"{table.where}: no column {column!r}; {suggestion(column, table.columns)}")
     stored, notices = tuple(fields), list[str]()
     if not fields:
-        stored, notices = numeric_columns(table, (*name, *relations))
+        stored, notices = numeric_columns(table, (*name, *relations, *categories))
     every = tuple(dict.fromkeys((*relations, *stored)))
     if not every:
         why = "".join(f"; {notice}" for notice in notices)
@@ -40,7 +48,8 @@ def own_table(
     spec = TableSpec(title, (), "", tuple(name), ", ".join(["{}"] * len(name)), every, every)
     found = entity_table(spec, table)
     notices.insert(0, f"{title}: fields {', '.join(every)}")
-    return dataclasses.replace(found, notices=(*notices, *found.notices))
+    found = dataclasses.replace(found, notices=(*notices, *found.notices))
+    return with_categories(found, table, categories, others)
 
 
 def numeric_columns(file: TableFile, taken: Collection[str]) -> tuple[tuple[str, ...], list[str]]:
