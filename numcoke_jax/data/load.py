@@ -138,7 +138,7 @@ def build_graph(table: EntityTable, relations: Sequence[str], settings: Comparis
     masked, shown = comparisons.masked, int(comparisons.shown.sum())
     title = "the table" if table.name == UNNAMED else f"table {table.name}"
     built = (
-        f"built from {title} ({graph.num_entities:,} of {len(table.entities):,} entities, "
+        f"built from {title} ({int(comparisons.kept.sum()):,} of {len(table.entities):,} entities, "
         f"{masked:,} of {masked + shown:,} values masked, relations {', '.join(comparisons.relations)}): "
         f"{settings.describe()}"
     )
@@ -164,7 +164,9 @@ def build_facts(table: TableFile, attributes: TableFile | None, choice: FactChoi
     facts = read_facts(table, choice)
     if attributes is None:
         if choice.name or choice.fields or choice.categories:
-            raise UserError("name, fields, categories: are columns of the attributes; give these")
+            raise UserError(
+                "name, fields, categories: are columns of the attributes, of which none are given"
+            )
         graph, report = encode_graph(facts.tables(), None, None)
         return LoadedGraph(graph, [*facts.notices, *report.notices()], table.where)
     entities = read_attributes(attributes, choice, facts)

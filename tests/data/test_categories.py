@@ -105,7 +105,7 @@ def test_attributes_of_facts_have_categories_for_training() -> None:
     assert len(facts(kg.graph, "artist")) == 12 and len(facts(kg.graph, "sequel")) == 19
     with pytest.raises(UserError, match="'beat' is a relation of the facts, too"):
         NumericKG.from_facts(results, SONGS.rename(columns={"artist": "beat"}), **options, categories="beat")
-    with pytest.raises(UserError, match="are columns of the attributes; give these"):
+    with pytest.raises(UserError, match="are columns of the attributes, of which none are given"):
         NumericKG.from_facts(results, **{**options, "name": ()}, categories="artist")
 
 

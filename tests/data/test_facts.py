@@ -182,7 +182,12 @@ MISTAKES: list[tuple[pd.DataFrame, pd.DataFrame | None, dict[str, Any], str]] = 
     ),
     (broken(split="test"), None, {"split": "column:split"}, "split: of 31 rows, none is for training"),
     (broken(loser=None), None, {}, "facts: no row has a head, a relation and a tail; fill some in"),
-    (results(), None, {"name": "player"}, "name, fields: are columns of the attributes, of which none are"),
+    (
+        results(),
+        None,
+        {"name": "player"},
+        "name, fields, categories: are columns of the attributes, of which none are",
+    ),
     (
         results(),
         PLAYERS,
