@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -35,12 +36,16 @@ def _run(options: argparse.Namespace) -> int:
     if not options.no_cache:
         keep_compiled()
     warnings: list[str] = []
-    findings = audit(load_trained(options.workdir, warnings.append), sample=options.sample, seed=options.seed)
+    console = Console(sys.stderr if options.json else None)
+    with console.waiting("loading the run"):
+        trained = load_trained(options.workdir, warnings.append)
+    with console.waiting("ranking a sample anew, and looking for leaks"):
+        findings = audit(trained, sample=options.sample, seed=options.seed)
     faults = sum(finding.verdict == FAULT for finding in findings)
     if options.json:
         print(json.dumps(_as_json(options, findings, warnings, faults), indent=1))
     else:
-        _show(options.workdir, findings, warnings, faults, Console())
+        _show(options.workdir, findings, warnings, faults, console)
     return 1 if faults else 0
 
 

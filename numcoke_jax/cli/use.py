@@ -22,7 +22,7 @@ from numcoke_jax.inference.what_if import read_changes
 from numcoke_jax.runs.memory import USE_REMEDY, out_of_memory_told
 from numcoke_jax.runs.unseen import NewEntities
 from numcoke_jax.system.console import Console
-from numcoke_jax.system.errors import UserError, plural_of, shown_path
+from numcoke_jax.system.errors import UserError, plural, plural_of, shown_path
 from numcoke_jax.system.files import home_path, write_json_atomically
 
 
@@ -38,9 +38,14 @@ def run_use_command(options: argparse.Namespace, console: Console) -> None:
         _COMMANDS[options.command](options, console)
 
 
+def _loaded(options: argparse.Namespace, console: Console) -> Trained:
+    with console.waiting("loading the run"):
+        return load_trained(options.workdir, console.warn)
+
+
 def predict(options: argparse.Namespace, console: Console) -> None:
     """Answer one question on the screen (and in a file), a file of queries in a file, or a file of pairs."""
-    trained = load_trained(options.workdir, console.warn)
+    trained = _loaded(options, console)
     new = _new_entities(options, trained, console)
     predictor = trained.predictor(new)
     names = Names(predictor.graph.vocabulary)
@@ -54,12 +59,16 @@ def predict(options: argparse.Namespace, console: Console) -> None:
     relation = names.relations.id(options.relation, "--relation")
     remark = "known facts excluded" if settings.known == "exclude" else "known facts marked"
     if options.tail is not None:
-        frame = ask_heads(predictor, names.entities.id(options.tail, "--tail"), relation, settings)
+        tail = names.entities.id(options.tail, "--tail")
+        with console.compiling(*trained.run.waits_for("heads")):
+            frame = ask_heads(predictor, tail, relation, settings)
         _show_answers(frame, ("?", options.relation, options.tail), remark, console)
         _write(options, frame, COLUMNS, console)
         return
     heads = [options.head] if options.head is not None else list(new.names if new else ())
-    frame = ask(predictor, [names.entities.id(head, "--head") for head in heads], relation, settings)
+    asked = [names.entities.id(head, "--head") for head in heads]
+    with console.compiling(*trained.run.waits_for("tails", len(asked), predictor.graph.num_entities)):
+        frame = ask(predictor, asked, relation, settings)
     for name in heads:
         _show_answers(frame[frame["head"] == name], (name, options.relation, "?"), remark, console)
     _write(options, frame, COLUMNS, console)
@@ -72,7 +81,8 @@ def _score_pairs(options: argparse.Namespace, predictor: Predictor, names: Names
     else:
         head, tail = (names.entities.id(getattr(options, end), f"--{end}") for end in ("head", "tail"))
         triples = np.array([(head, names.relations.id(options.relation, "--relation"), tail)])
-    frame = score_triples(predictor, triples)
+    with console.waiting(f"scoring {plural(len(triples), 'pair')}"):
+        frame = score_triples(predictor, triples)
     if options.out is None:
         show_pairs(frame, console)
     _write(options, frame, SCORE_COLUMNS, console)
@@ -163,12 +173,13 @@ def _names(given: Sequence[str]) -> list[tuple[str, str]]:
 
 def explain_fact(options: argparse.Namespace, console: Console) -> None:
     """Show why a fact has its score, and what other values would change."""
-    trained = load_trained(options.workdir, console.warn)
+    trained = _loaded(options, console)
     names = Names(trained.run.graph.vocabulary)
     head, tail = names.entities.id(options.head, "--head"), names.entities.id(options.tail, "--tail")
     relation = names.relations.id(options.relation, "--relation")
     changes = read_changes(options.set, names.fields, "--set")
-    found = explain(trained, head, relation, tail, changes)
+    with console.compiling(*trained.run.waits_for("explanation", len(changes))):
+        found = explain(trained, head, relation, tail, changes)
     show(found, console)
     if options.out is not None:
         if options.out.suffix == ".json":
@@ -180,12 +191,13 @@ def explain_fact(options: argparse.Namespace, console: Console) -> None:
 
 def impute_values(options: argparse.Namespace, console: Console) -> None:
     """Show the ranks and values between which missing values lie, and how well that works for hidden ones."""
-    trained = load_trained(options.workdir, console.warn)
+    trained = _loaded(options, console)
     names = Names(trained.run.graph.vocabulary)
     if options.entity is not None:
         names.entities.id(options.entity, "--entity")
     asked = [names.fields.id(name, "--field") for name in dict.fromkeys(options.field or ())]
-    found = impute(trained, asked or None, options.level)
+    with console.waiting("hiding observed values in turn, to see how wide an interval must be"):
+        found = impute(trained, asked or None, options.level)
     if options.entity is not None:
         found["cells"] = [cell for cell in found["cells"] if cell["entity"] == options.entity]
     impute_view.show(found, options.top, console)

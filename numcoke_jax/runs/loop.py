@@ -39,6 +39,10 @@ from numcoke_jax.training.step import LossSums, TrainState
 
 STEPS_AHEAD = 4  # steps given to the device before the host waits for the oldest of them
 AGREE_EVERY = 16  # steps between two checks with the other processes for one that was terminated
+READING, RANKING = (
+    "reading the data",
+    "ranking validation and test facts",
+)  # what a person may have to wait for
 PROGRESS_SECONDS = 1.0  # between two readings of the running losses, each of which waits for the device
 
 
@@ -78,7 +82,8 @@ def train_and_evaluate(
         check_config_of(workdir, config)  # before the data are loaded, which may take long
     told = out_of_memory_told(memory_remedy(config, STEP_KEYS))
     with Termination().watching() as termination, told:
-        run = create_run(config, loaded)
+        with console.waiting(READING):
+            run = create_run(config, loaded)
         console.graph(run.graph, run.loaded.notices, run.loaded.name, run.loaded.warnings)
         if overwrite and leads() and (place := archive(workdir)):
             console.note(f"the run that was in {shown_path(workdir)} is now {shown_path(place)}")
@@ -116,7 +121,7 @@ def train_in_workdir(run: Run, workdir: pathlib.Path, console: Screen, terminati
         del begun  # the report needs the memory for the best state
         if not unfinished:
             check_ranking_memory(run, console)
-        with out_of_memory_told(memory_remedy(run.config, TRAINED_KEYS)):
+        with out_of_memory_told(memory_remedy(run.config, TRAINED_KEYS)), console.waiting(RANKING):
             return rank_and_report(run, progress, checkpoints, workdir, console, trained=unfinished)
 
 
@@ -132,7 +137,8 @@ def evaluate_only(config: ConfigDict, workdir: str | pathlib.Path, console: Scre
         raise UserError(f"--workdir={shown_path(workdir)}: no checkpoints to evaluate; train there first")
     check_config_of(workdir, config)
     with Termination().watching(), out_of_memory_told(memory_remedy(config, TRAINED_KEYS)):
-        run = create_run(config)
+        with console.waiting(READING):
+            run = create_run(config)
         console.graph(run.graph, run.loaded.notices, run.loaded.name, run.loaded.warnings)
         check_ranking_memory(run, console)
         with held(workdir), checkpoints_of(run, workdir) as checkpoints:
@@ -141,7 +147,8 @@ def evaluate_only(config: ConfigDict, workdir: str | pathlib.Path, console: Scre
                 raise UserError(
                     f"--workdir={shown_path(workdir)}: no checkpoint was validated; train there first"
                 )
-            return rank_and_report(run, progress, checkpoints, workdir, console, trained=False)
+            with console.waiting(RANKING):
+                return rank_and_report(run, progress, checkpoints, workdir, console, trained=False)
 
 
 def _refuse_lost_run(workdir: pathlib.Path) -> None:
@@ -229,7 +236,7 @@ def _train(
     check_memory(run, console, restored=begun is not None)
     with contextlib.closing(RunLog(workdir) if leads() else NoLog()) as log, termination.deferred():
         began = time.monotonic()
-        state, progress = begun or (run.fresh_state(), Progress())
+        state, progress = begun or (_fresh_state(run, console), Progress())
         log.truncate_after(progress.validated_step)
         loop = Loop(run, checkpoints, log, console, termination, state, progress, began)
         if begun is None:
@@ -238,6 +245,13 @@ def _train(
         if loop.terminated():
             loop.exit_terminated()
         return loop.progress
+
+
+def _fresh_state(run: Run, console: Screen) -> TrainState:
+    with console.compiling(*run.waits_for("state")):
+        state = jax.block_until_ready(run.random_state())
+    with console.waiting("fitting what needs no training"):
+        return run.fitted(state)
 
 
 def train(loop: Loop) -> None:

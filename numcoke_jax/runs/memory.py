@@ -49,12 +49,13 @@ def check_memory(run: Run, console: Console, *, restored: bool = False) -> Need:
     where = f" on each of {devices} devices" if sharing < devices else ""
     console.note(f"parameters {size(parameters)}, with the optimiser's moments {size(state)}{where}")
     _refuse(state, available, "the parameters with the optimiser's moments need", config, STATE_KEYS)
-    need = Need(
-        parameters=parameters,
-        state=state,
-        step=sharing * _step_bytes(run),
-        ranking=_ranking_bytes(run),
-    )
+    with console.compiling(*run.waits_for("step and ranking")):
+        need = Need(
+            parameters=parameters,
+            state=state,
+            step=sharing * _step_bytes(run),
+            ranking=_ranking_bytes(run),
+        )
     step = "" if run.nothing_to_train else f"a training step needs about {size(need.step)}, "
     console.note(f"{step}ranking {'needs about ' if not step else ''}{size(need.ranking)}")
     _refuse(need.step, available, "a training step needs", config, STEP_KEYS)
@@ -64,7 +65,8 @@ def check_memory(run: Run, console: Console, *, restored: bool = False) -> Need:
 
 def check_ranking_memory(run: Run, console: Console) -> None:
     """The part of `check_memory` for a process that trains nothing; same errors."""
-    need, available = _ranking_bytes(run), available_bytes()
+    with console.compiling(*run.waits_for("ranking")):
+        need, available = _ranking_bytes(run), available_bytes()
     console.note(f"ranking needs about {size(need)}")
     _refuse(need, available, "ranking needs", run.config, TRAINED_KEYS)
 

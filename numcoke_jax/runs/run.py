@@ -87,9 +87,26 @@ class Run:
             self.judged, vocabulary=truth.vocabulary, values=truth.values, observed=truth.observed
         )
 
+    def waits_for(self, program: str, *sizes: int) -> tuple[str, str]:
+        """What tells a program of this run from others: settings and shapes, for `Console.compiling`.
+
+        Args:
+          program: its name.
+          sizes: of what it works on, besides those of the graph, of a batch and of a chunk of heads.
+        """
+        shapes = (self.programs.shapes, self.config.train.batch_size, self.config.eval.chunk, sizes)
+        return f"{program} {self.programs.settings}", repr(shapes)
+
     def fresh_state(self) -> TrainState:
         """The state before the first step, from `config.seed`; what the model fits is fitted."""
-        state = self.programs.create_state(self.literals, key=random_streams.base_key(self.config.seed))
+        return self.fitted(self.random_state())
+
+    def random_state(self) -> TrainState:
+        """The state before the first step without what the model fits."""
+        return self.programs.create_state(self.literals, key=random_streams.base_key(self.config.seed))
+
+    def fitted(self, state: TrainState) -> TrainState:
+        """The state with what the model computes from the graph at once."""
         found = self.programs.placement.padded(self._fitted(self.programs.model, self.graph))
         return state.replace(params=_replaced(state.params, found))
 

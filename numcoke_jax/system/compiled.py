@@ -1,11 +1,21 @@
 """Compiled functions that JAX keeps from one process to the next, in the user's cache folder.
 
 JAX decides what can be used again: its keys cover the function, the versions, the flags and the device.
+Beside them stands how long each wait for them was, so that the next one can be announced.
 """
 
+import contextlib
+import hashlib
+import json
+import os
+import time
 import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+TIMES_FILE = "seconds.json"
+MOST_TIMES = 400  # of waits that are kept; the oldest go first
+LEAST_TOLD = 2.0  # seconds that are worth a number
 MOST_BYTES = 2**30  # kept; the oldest go first
 LEAST_SECONDS = 0.05  # of compiling, below which keeping costs more than it saves
 
@@ -13,12 +23,11 @@ LEAST_SECONDS = 0.05  # of compiling, below which keeping costs more than it sav
 def keep_compiled() -> None:
     """Have JAX keep what it compiles from now on, unless its own settings already say where, or not to."""
     import jax
-    import pooch
 
     settings = jax.config.values
     if settings["jax_compilation_cache_dir"] or not settings["jax_enable_compilation_cache"]:
         return
-    folder = Path(pooch.os_cache("numcoke_jax")) / "compiled"
+    folder = _folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _drop_oldest(folder)
@@ -30,10 +39,94 @@ def keep_compiled() -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", LEAST_SECONDS)
 
 
+@contextlib.contextmanager
+def timed(settings: str, shapes: str, clock: Callable[[], float] = time.monotonic) -> Iterator[str]:
+    """Time a block that compiles a program or loads it; what is kept of it is the whole block's time.
+
+    The time that compiling took is expected of every program with the same settings, that of loading only of
+    one that had the same shapes as well.
+
+    Args:
+      settings: what the program depends on besides the shapes of its arrays.
+      shapes: that of its arrays.
+      clock: seconds of a monotonic clock.
+
+    Yields:
+      What to tell a person who waits: with seconds if a block like this one has been timed.
+    """
+    folder, program = _folder(), _key(settings)
+    exact = f"{program}-{_hash(shapes)}"
+    kept, times = _in_use(folder), _read_times(folder)
+    loads = kept and exact in times
+    began = clock()
+    yield _told(loads, times.get(exact if loads else program), kept)
+    seconds = round(clock() - began, 1)
+    if kept:
+        _write_times(folder, {exact: seconds} if loads else {program: seconds, exact: None})
+
+
+def _told(loads: bool, seconds: float | None, kept: bool) -> str:
+    doing = "loading what was compiled before" if loads else "compiling"
+    if seconds is not None and seconds >= LEAST_TOLD:
+        return f"{doing}, about {seconds:.0f} s"
+    return f"{doing}: the first start takes a while" if kept and not loads else doing
+
+
+def _key(settings: str) -> str:
+    """Of a program with these settings, compiled here by this version of JAX."""
+    import jax
+
+    device, flags = jax.devices()[0], os.environ.get("XLA_FLAGS", "")
+    cores = len(os.sched_getaffinity(0)) if device.platform == "cpu" else 0
+    return _hash(repr((settings, jax.__version__, device.device_kind, cores, flags)))
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _in_use(folder: Path) -> bool:
+    import jax
+
+    return jax.config.values["jax_compilation_cache_dir"] == str(folder)
+
+
+def _folder() -> Path:
+    import pooch
+
+    return Path(pooch.os_cache("numcoke_jax")) / "compiled"
+
+
+def _read_times(folder: Path) -> dict[str, float | None]:
+    """The seconds of earlier waits, None for a program that was compiled and not yet loaded.
+
+    There are none if the file is absent or is not one of this program.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        times = json.loads((folder / TIMES_FILE).read_bytes())
+        if isinstance(times, dict) and all(isinstance(found, float | None) for found in times.values()):
+            return times
+    return {}
+
+
+def _write_times(folder: Path, found: dict[str, float | None]) -> None:
+    """Keep these times; of two processes that do so at once, one may lose its own."""
+    others = {name: seconds for name, seconds in _read_times(folder).items() if name not in found}
+    newest = list((others | found).items())[-MOST_TIMES:]
+    temporary = folder / f".{TIMES_FILE}.{os.getpid()}"
+    with contextlib.suppress(OSError):  # a time is not worth an error
+        temporary.write_text(json.dumps(dict(newest)))
+        os.replace(temporary, folder / TIMES_FILE)
+
+
 def _drop_oldest(folder: Path) -> None:
+    """Keep `MOST_BYTES`; with what is dropped goes what was known about the time of loading it."""
     found = sorted(((path.stat(), path) for path in folder.iterdir()), key=lambda pair: -pair[0].st_mtime)
-    total = 0
+    total, dropped = 0, False
     for status, path in found:
         total += status.st_size
         if total > MOST_BYTES:
             path.unlink(missing_ok=True)
+            dropped = True
+    if dropped:
+        (folder / TIMES_FILE).unlink(missing_ok=True)

@@ -7,6 +7,7 @@ that the output's encoding lacks are written as escapes instead of ending the ru
 
 import contextlib
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -16,12 +17,14 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from numcoke_jax.system.compiled import timed
 from numcoke_jax.system.progress import BarDisplay, ProgressReporter, QuietDisplay
 
 WIDTH = 80  # without a terminal to ask
 SMALLEST_WIDTH = 40  # below it tables lose their meaning: let the terminal wrap them
 ELLIPSIS = "..."
 INDENT = 14  # of what follows a label
+SILENT_SECONDS = 1.0  # on a terminal, after which a person is told what is being waited for
 
 
 class Console:
@@ -59,6 +62,30 @@ class Console:
     def warn(self, text: str) -> None:
         """One line that deserves attention; the run continues."""
         self._print(Text.assemble(("warning: ", "yellow"), self._clean(text)))
+
+    @contextlib.contextmanager
+    def waiting(self, text: str) -> Iterator[None]:
+        """Says on a terminal, as one line, what is being waited for if the block takes `SILENT_SECONDS`.
+
+        The block may write; it shows no progress.
+        """
+        if not self.live:
+            yield
+            return
+        timer = threading.Timer(SILENT_SECONDS, self.note, (text,))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
+
+    @contextlib.contextmanager
+    def compiling(self, settings: str, shapes: str) -> Iterator[None]:
+        """`waiting` for a program that is compiled, or was compiled before; see `compiled.timed`."""
+        with timed(settings, shapes, self._clock) as text, self.waiting(text):
+            yield
 
     @contextlib.contextmanager
     def progress(

@@ -32,6 +32,8 @@ class Programs:
     """What a config's model and optimiser compute.
 
     Attributes:
+      settings: what they depend on besides the shapes of arrays, as text.
+      shapes: that of the arrays, as text.
       model: the model.
       step_model: the same for as many entities as a step works on; shares the parameters' names.
       objective: its training loss.
@@ -42,6 +44,8 @@ class Programs:
         NaN once a loss or gradient of this or an earlier step was not finite.
     """
 
+    settings: str
+    shapes: str
     model: KnowledgeModel
     step_model: KnowledgeModel
     objective: Objective
@@ -101,6 +105,8 @@ def _programs(settings: _Settings, sizes: GraphSizes, entities_per_step: int) ->
     # It runs once: on the CPU, optimising the code of the many random draws takes longer than drawing.
     options = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
     return Programs(
+        settings=repr(settings.relevant),
+        shapes=repr((sizes, entities_per_step)),
         model=model,
         step_model=step_model,
         objective=objective,

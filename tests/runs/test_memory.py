@@ -92,7 +92,7 @@ def exhausted(*_: Any, **__: Any) -> None:
     ("failing", "remedy"),
     [
         ("numcoke_jax.runs.loop.create_run", "lower train.batch_size=2 or"),
-        ("numcoke_jax.runs.run.Run.fresh_state", "lower train.batch_size=2 or"),
+        ("numcoke_jax.runs.run.Run.random_state", "lower train.batch_size=2 or"),
         ("numcoke_jax.runs.run.Run.step", "lower train.batch_size=2 or"),
         (
             "numcoke_jax.evaluation.evaluator.Evaluator.for_selection",

@@ -54,6 +54,97 @@ def test_a_folder_that_cannot_be_made_is_done_without(jaxs: dict[str, Any], tmp_
     assert jaxs["jax_compilation_cache_dir"] is None
 
 
+class Clock:
+    """Seconds that pass only when told."""
+
+    now = 10.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def told(seconds: float, settings: str = "paper", shapes: str = "60 entities") -> str:
+    """What a person is told of a block of so many seconds."""
+    clock = Clock()
+    with compiled.timed(settings, shapes, clock) as text:
+        clock.now += seconds
+    return text
+
+
+FIRST = "compiling: the first start takes a while"
+
+
+def test_a_number_is_that_of_an_earlier_wait_of_the_same_kind(jaxs: dict[str, Any]) -> None:
+    compiled.keep_compiled()
+    assert told(71.4) == FIRST
+    assert told(5.3) == "loading what was compiled before"
+    assert told(4.4) == "loading what was compiled before, about 5 s"
+    assert told(1.4) == "loading what was compiled before, about 4 s"
+    assert told(1.4) == "loading what was compiled before"  # too short for a number
+    assert told(50.2, shapes="70 entities") == "compiling, about 71 s"
+    assert told(9.0, shapes="80 entities") == "compiling, about 50 s"
+    assert told(9.0, settings="numeric") == FIRST
+
+
+def test_without_the_cache_all_is_compiled_and_no_time_is_kept(jaxs: dict[str, Any]) -> None:
+    assert told(3.0) == told(3.0) == "compiling"
+    compiled.keep_compiled()
+    assert told(71.0) == FIRST
+    jaxs["jax_compilation_cache_dir"] = None  # --no-cache
+    assert told(30.0) == told(30.0) == "compiling, about 71 s"
+
+
+def test_another_version_or_other_flags_compile_anew(
+    jaxs: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled.keep_compiled()
+    told(71.0)
+    with monkeypatch.context() as changed:
+        changed.setattr(jax, "__version__", "0.0.1")
+        assert told(3.0) == FIRST
+    with monkeypatch.context() as changed:
+        changed.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=false")
+        assert told(3.0) == FIRST
+    assert told(3.0) == "loading what was compiled before"
+
+
+def test_what_failed_has_no_time(jaxs: dict[str, Any]) -> None:
+    compiled.keep_compiled()
+    with pytest.raises(KeyboardInterrupt), compiled.timed("paper", "60 entities"):
+        raise KeyboardInterrupt
+    assert told(3.0) == FIRST
+
+
+@pytest.mark.parametrize("content", [b"", b"[1]", b'{"a": "long"}', b"\xff", b'{"a": [1.0]}'])
+def test_a_damaged_file_of_times_is_begun_anew(jaxs: dict[str, Any], tmp_path: Path, content: bytes) -> None:
+    compiled.keep_compiled()
+    file = tmp_path / "cache" / "numcoke_jax" / "compiled" / compiled.TIMES_FILE
+    file.write_bytes(content)
+    assert told(3.0) == FIRST
+    assert told(3.0) == "loading what was compiled before"
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+def test_the_newest_times_are_kept(jaxs: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "MOST_TIMES", 4)  # two for each program
+    compiled.keep_compiled()
+    assert [told(9.0, settings=name) for name in ("a", "b", "c")] == [FIRST] * 3
+    assert told(9.0, settings="c") == "loading what was compiled before"
+    assert told(9.0, settings="a") == FIRST
+
+
+def test_with_dropped_functions_go_the_times_of_loading(
+    jaxs: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled.keep_compiled()
+    told(71.0)
+    (tmp_path / "cache" / "numcoke_jax" / "compiled" / "function").write_bytes(b"12345")
+    jaxs["jax_compilation_cache_dir"] = None
+    monkeypatch.setattr(compiled, "MOST_BYTES", 4)
+    compiled.keep_compiled()
+    assert told(71.0) == FIRST
+
+
 @pytest.mark.slow  # three processes
 def test_the_results_are_the_same_with_and_without(tmp_path: Path) -> None:
     """The report and the log, first compiled, then read from the folder, then without it."""

@@ -1,0 +1,59 @@
+"""What a person is told while nothing else is shown: one line on a terminal, none in a log."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from numcoke_jax.system import console as console_module
+from numcoke_jax.system.console import Console
+from tests.runs.test_console import Clock, Screen, plain_environment  # noqa: F401  (no colours, no forced width)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console_module, "SILENT_SECONDS", 0.02)
+
+
+def test_a_long_silence_on_a_terminal_is_explained_once(impatient: None) -> None:
+    screen = Screen(terminal=True)
+    console = Console(screen)
+    with console.waiting("reading [the] data"):
+        time.sleep(0.2)
+    with console.waiting("quick"):
+        pass
+    time.sleep(0.1)
+    assert screen.shown().splitlines() == ["reading [the] data"]
+
+
+def test_an_error_ends_the_waiting(impatient: None) -> None:
+    screen = Screen(terminal=True)
+    with pytest.raises(OSError), Console(screen).waiting("reading the data"):
+        raise OSError
+    time.sleep(0.1)
+    assert screen.shown() == ""
+
+
+def test_a_log_has_no_line_that_depends_on_the_machines_speed(impatient: None) -> None:
+    screen = Screen()
+    with Console(screen).waiting("reading"), Console(screen).compiling("paper", "60 entities"):
+        time.sleep(0.1)
+    assert screen.shown() == ""
+
+
+def test_compiling_is_announced_with_what_is_known(impatient: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    @contextlib.contextmanager
+    def timed(*arguments: Any) -> Iterator[str]:
+        asked.append(arguments)
+        yield "compiling, about 70 s"
+
+    monkeypatch.setattr(console_module, "timed", timed)
+    screen, clock = Screen(terminal=True), Clock()
+    with Console(screen, clock=clock).compiling("paper", "60 entities"):
+        time.sleep(0.2)
+    assert screen.shown().splitlines() == ["compiling, about 70 s"]
+    assert asked == [("paper", "60 entities", clock)]
