@@ -34,13 +34,14 @@ from numcoke_jax.inference.explain import explain
 from numcoke_jax.inference.impute import cell_frame, impute
 from numcoke_jax.inference.names import Names, no_text
 from numcoke_jax.inference.new_entities import given_facts, read_new_entities, tell
-from numcoke_jax.inference.predict import KNOWN, AnswerSettings, ask
+from numcoke_jax.inference.predict import KNOWN, AnswerSettings, Predictor, ask
 from numcoke_jax.inference.questions import as_triples, ask_heads, score_triples
 from numcoke_jax.inference.trained import Trained, load_trained
 from numcoke_jax.runs.chosen import chosen_config
 from numcoke_jax.runs.file_names import CONFIG_FILE, GRAPH_FOLDER
 from numcoke_jax.runs.loop import train_and_evaluate
 from numcoke_jax.runs.screen import Screen
+from numcoke_jax.runs.unseen import NewEntities
 from numcoke_jax.system.errors import UserError, shown_path
 from numcoke_jax.system.files import home_path, write_json_atomically
 
@@ -315,16 +316,9 @@ class Model:
             raise UserError("predict: give a head, a tail, or new_entities")
         if facts is not None and new_entities is None:
             raise UserError("predict: facts are about new entities; give new_entities, too")
-        predictor = self._predictor
-        heads = [] if head is None else _listed(head)
+        predictor, heads = self._predictor, [] if head is None else _listed(head)
         if new_entities is not None:
-            table, named = (
-                frame_table("new_entities", new_entities),
-                given_facts(() if facts is None else facts),
-            )
-            new, notices = read_new_entities(table, predictor.graph, facts=named)
-            tell(notices, new, self.trained.params, Screen())
-            predictor = self.trained.predictor(new)
+            predictor, new = self._with_new(new_entities, facts)
             heads = list(new.names) if head is None else heads
         names = Names(predictor.graph.vocabulary)
         asked, relation_id = [names.entities.id(name) for name in heads], names.relations.id(relation)
@@ -335,6 +329,16 @@ class Model:
         if tail is not None:
             return ask_heads(predictor, names.entities.id(tail), relation_id, settings)
         return ask(predictor, asked, relation_id, settings)
+
+    def _with_new(
+        self, new_entities: pd.DataFrame, facts: pd.DataFrame | Iterable[Sequence[Any]] | None
+    ) -> tuple[Predictor, NewEntities]:
+        """The predictor of the graph with new entities, and them; `predict` says what is told about them."""
+        table = frame_table("new_entities", new_entities)
+        named = given_facts(() if facts is None else facts)
+        new, notices = read_new_entities(table, self._predictor.graph, facts=named)
+        tell(notices, new, self.trained.params, Screen())
+        return self.trained.predictor(new), new
 
     def score(self, triples: pd.DataFrame | Iterable[Sequence[str]]) -> pd.DataFrame:
         """The scores of triples, in their order.

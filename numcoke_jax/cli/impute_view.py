@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from numcoke_jax.inference.impute import cell_frame
+import pandas as pd
+
 from numcoke_jax.system.console import Console, shown_value
 from numcoke_jax.system.files import write_bytes_atomically, write_json_atomically
 
@@ -40,17 +41,16 @@ def show(found: Mapping[str, Any], top: int, console: Console) -> None:
     console.table("Missing values", remark, ("entity", "field", ">ranks", ">guess", ">values"), shown)
 
 
-def write(found: Mapping[str, Any], path: Path) -> None:
+def write(found: Mapping[str, Any], cells: pd.DataFrame, path: Path) -> None:
     """Write everything that was found (.json), or the missing cells (.csv, .parquet); raises UserError."""
     if path.suffix == ".json":
         write_json_atomically(path, found)
         return
-    frame = cell_frame(found["cells"])
     if path.suffix == ".csv":
-        write_bytes_atomically(path, frame.to_csv(index=False, lineterminator="\n").encode("utf-8"))
+        write_bytes_atomically(path, cells.to_csv(index=False, lineterminator="\n").encode("utf-8"))
         return
     written = io.BytesIO()
-    frame.to_parquet(written, index=False)
+    cells.to_parquet(written, index=False)
     write_bytes_atomically(path, written.getvalue())
 
 

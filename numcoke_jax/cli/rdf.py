@@ -138,32 +138,18 @@ def build_rdf_graph(
     columns = {"entities": content.entities, "relations": content.relations, "fields": content.fields}
     names, new_ids = {}, {}
     for what, iris in columns.items():
-        unsorted = pa.array(shorten_iris(iris, shorten, prefixes, what), pa.string())
-        order = pc.sort_indices(unsorted)
-        names[what] = unsorted.take(order)
-        new_ids[what] = np.empty(len(iris), np.int32)
-        new_ids[what][order.to_numpy()] = np.arange(len(iris), dtype=np.int32)
-    facts = np.empty_like(content.facts)
-    facts[:, HEAD] = new_ids["entities"][content.facts[:, HEAD]]
-    facts[:, RELATION] = new_ids["relations"][content.facts[:, RELATION]]
-    facts[:, TAIL] = new_ids["entities"][content.facts[:, TAIL]]
+        names[what], new_ids[what] = _sorted_names(shorten_iris(iris, shorten, prefixes, what))
+    entity_ids, relation_ids = new_ids["entities"], new_ids["relations"]
+    heads, relations, tails = content.facts.T
+    facts = np.column_stack([entity_ids[heads], relation_ids[relations], entity_ids[tails]])
     (keys,) = fact_keys([facts], len(names["entities"]), len(names["relations"]))
     facts = facts[np.unique(keys, return_index=True)[1]]
     if not len(facts):
         raise UserError("no statement links two IRIs: there is no fact to train on")
-    generator = stream(seed, RDF_SPLIT_STREAM)
     splitter = split_by_relation if split_by == "relation" else split_triples
-    named = {
-        name: pa.table(
-            {
-                "head": pa.DictionaryArray.from_arrays(rows[:, HEAD], names["entities"]),
-                "relation": pa.DictionaryArray.from_arrays(rows[:, RELATION], names["relations"]),
-                "tail": pa.DictionaryArray.from_arrays(rows[:, TAIL], names["entities"]),
-            }
-        )
-        for name, rows in splitter(facts, split, generator).items()
-    }
-    literal_entities = new_ids["entities"][content.literal_entities]
+    splits = splitter(facts, split, stream(seed, RDF_SPLIT_STREAM))
+    named = {name: _named_facts(rows, names["entities"], names["relations"]) for name, rows in splits.items()}
+    literal_entities = entity_ids[content.literal_entities]
     literal_fields = new_ids["fields"][content.literal_fields]
     literals = pa.table(
         {
@@ -178,6 +164,23 @@ def build_rdf_graph(
         report.literals_converted[ZONED_YEARS] = content.zoned
     report.source_notes += empty_splits(graph)
     return graph, report
+
+
+def _sorted_names(names: Sequence[str]) -> tuple[pa.StringArray, np.ndarray]:
+    """The names in order, and the place of each of `names` in it, int32."""
+    unsorted = pa.array(names, pa.string())
+    order = pc.sort_indices(unsorted)
+    places = np.empty(len(names), np.int32)
+    places[order.to_numpy()] = np.arange(len(names), dtype=np.int32)
+    return unsorted.take(order), places
+
+
+def _named_facts(facts: np.ndarray, entities: pa.StringArray, relations: pa.StringArray) -> pa.Table:
+    """Facts of ids, int32 [n, 3], as columns of names."""
+    columns = (("head", HEAD, entities), ("relation", RELATION, relations), ("tail", TAIL, entities))
+    return pa.table(
+        {title: pa.DictionaryArray.from_arrays(facts[:, place], names) for title, place, names in columns}
+    )
 
 
 def add_options(parser: OneLineParser, command: str) -> None:

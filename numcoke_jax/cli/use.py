@@ -12,7 +12,7 @@ from numcoke_jax.cli.pairs import read_pairs, show_pairs
 from numcoke_jax.cli.query_files import answer_writer, name_lines, read_queries
 from numcoke_jax.data.tables.cells import read_table
 from numcoke_jax.inference.explain import explain
-from numcoke_jax.inference.impute import impute
+from numcoke_jax.inference.impute import cell_frame, impute
 from numcoke_jax.inference.names import NameIndex, Names
 from numcoke_jax.inference.new_entities import read_facts, read_new_entities, tell
 from numcoke_jax.inference.predict import COLUMNS, AnswerSettings, Predictor, answer_frame, ask
@@ -202,7 +202,7 @@ def impute_values(options: argparse.Namespace, console: Console) -> None:
         found["cells"] = [cell for cell in found["cells"] if cell["entity"] == options.entity]
     impute_view.show(found, options.top, console)
     if options.out is not None:
-        impute_view.write(found, options.out)
+        impute_view.write(found, cell_frame(found["cells"]), options.out)
         console.note(f"written to {shown_path(options.out)}")
 
 

@@ -126,10 +126,8 @@ class TrainBatches:
                 f"train.relations_per_step must divide train.batch_size: found {relations_per_step} and"
                 f" {batch_size}; choose a divisor, or 0 to have one chosen"
             )
-        self.num_entities = graph.num_entities
-        self.seed = seed
-        self.batch_size = batch_size
-        self.relations_per_step = relations_per_step
+        self.num_entities, self.seed = graph.num_entities, seed
+        self.batch_size, self.relations_per_step = batch_size, relations_per_step
         self.heads_per_relation = batch_size // relations_per_step
         self.num_queries = len(self.positives.queries)
         self.steps_per_epoch = count_steps(counts, batch_size, relations_per_step)

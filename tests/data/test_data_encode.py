@@ -111,7 +111,13 @@ def test_arrays_and_counts_are_those_of_sets_and_dictionaries(
     assert report.negatives_repeated == len(nameable) - len(set(nameable))
     assert report.negatives_training_facts == len(set(nameable) & set(train))
     assert report.negatives_contradicting == {s: len(kept & set(splits[s])) for s in SPLITS[1:]}
+    assert_literals(graph, report, literals, entities)
 
+
+def assert_literals(
+    graph: NumericGraph, report: GraphReport, literals: list[Literal], entities: list[str]
+) -> None:
+    """Values, fields and counts are those of dictionaries."""
     cells: dict[tuple[str, str], set[float]] = {}
     for entity, field, value in literals:
         if entity in entities:

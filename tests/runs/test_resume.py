@@ -1,6 +1,5 @@
 """Resumed equals straight, to the last bit: whatever ended the run, whatever was lost on the disk."""
 
-import dataclasses
 import io
 import json
 import os
@@ -9,10 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jax
 import pytest
 
-from numcoke_jax.data.batches import Batch
 from numcoke_jax.runs.checkpoints import Checkpoints
 from numcoke_jax.runs.logs import RunLog, read_metrics
 from numcoke_jax.runs.loop import evaluate_only, train_and_evaluate
@@ -21,7 +18,7 @@ from numcoke_jax.runs.resume import Progress, checkpoints_of
 from numcoke_jax.runs.run import Run, create_run
 from numcoke_jax.runs.screen import Screen
 from numcoke_jax.system.errors import UserError
-from numcoke_jax.training.step import TrainState
+from tests.straight_runs import Straight, best_at_six, stopping, straight_run
 from tests.tiny_runs import (
     arrays_of,
     assert_same_outcome,
@@ -37,54 +34,6 @@ from tests.tiny_runs import (
     without_times,
     write_folder,
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Straight:
-    """A run that nothing stopped: twelve steps, a validation every three."""
-
-    run: Run
-    workdir: Path
-    outcome: dict[str, Any]
-    screen: str
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_folder(tmp_path_factory.mktemp("data") / "graph")
-
-
-def straight_run(run: Run, workdir: Path) -> Straight:
-    _, screen = train(run, workdir)
-    return Straight(run, workdir, outcome(run, workdir), screen)
-
-
-@pytest.fixture(scope="module")
-def straight(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Straight:
-    return straight_run(create_run(config_of(data)), tmp_path_factory.mktemp("straight"))
-
-
-@pytest.fixture
-def finished(straight: Straight, tmp_path: Path) -> Path:
-    """A copy of the finished run's folder."""
-    return shutil.copytree(straight.workdir, tmp_path / "run")
-
-
-@dataclasses.dataclass(frozen=True)
-class WatchedRun(Run):
-    """A run that does something before each of its steps."""
-
-    before_step: Callable[[], Any] = terminate
-
-    def step(self, state: TrainState, batch: Batch) -> tuple[TrainState, jax.Array]:
-        self.before_step()
-        return super().step(state, batch)
-
-
-def stopping(run: Run, step: int, action: Callable[[], Any] = terminate) -> Run:
-    """The same run with SIGTERM (or another action) at its step of that number, counted from the start."""
-    fields = {field.name: getattr(run, field.name) for field in dataclasses.fields(Run)}
-    return WatchedRun(**fields, before_step=call_before(step, action, lambda: None))
 
 
 def test_the_straight_run_is_what_the_tests_think(straight: Straight) -> None:
@@ -241,115 +190,6 @@ def test_a_report_that_is_missing_or_damaged_is_made_again_without_training(
     after = snapshot(finished)
     assert {name for name in after if after[name] != before.get(name)} == {"report.json", "report.html"}
     assert_same_outcome(outcome(straight.run, finished), straight.outcome)
-
-
-def damage_checkpoint(workdir: Path, step: int) -> None:
-    file = workdir / "checkpoints" / str(step) / "run.json"
-    file.write_bytes(file.read_bytes() + b" ")
-
-
-def test_a_damaged_newest_checkpoint_is_named_and_the_run_goes_on_from_the_one_before(
-    straight: Straight, finished: Path
-) -> None:
-    damage_checkpoint(finished, 12)
-    _, screen = train(straight.run, finished)
-    shown = " ".join(screen.split())
-    assert (
-        "warning: checkpoint 12: run.json is damaged: its bytes are not those that were written; falling "
-        "back to the one before" in shown
-    )
-    assert "resuming from checkpoint 9, of 12 steps" in shown
-    assert (finished / "checkpoints" / "12").is_dir() and (finished / "checkpoints" / "12.1").is_dir()
-    assert_same_outcome(outcome(straight.run, finished), straight.outcome)
-
-
-def best_at_six(data: Path, **changes: Any) -> Run:
-    """A run whose second validation is its best."""
-    run = create_run(config_of(data, checkpoint__keep=2, **changes))
-    ranked = iter([0.2, 0.5, 0.3, 0.4, 0.1, 0.1])
-    forced = {"mr": 1.0, "hits@1": 0.0, "hits@3": 0.0, "hits@10": 0.0, "count": 1}
-
-    def for_selection(params: Any, before_chunk: Any = None) -> dict[str, Any]:
-        return {"all": {**forced, "mrr": next(ranked)}, "exclude_self": {**forced, "mrr": 0.0}}
-
-    run.evaluate.for_selection = for_selection  # type: ignore[method-assign]
-    return run
-
-
-def test_a_lost_best_checkpoint_is_told_and_the_best_of_those_left_reported(
-    straight: Straight, data: Path, tmp_path: Path
-) -> None:
-    """Best at step 6, then the checkpoints 9 and 12; the report does not hide that 6 is lost."""
-    report, _ = train(best_at_six(data), tmp_path)
-    assert report["best_epoch"] == 2 and "faults" not in report
-    damage_checkpoint(tmp_path, 6)
-    (tmp_path / "report.json").unlink()
-    # The real validation now ranks the two that are left.
-    report, screen = train(straight.run, tmp_path)
-    with checkpoints_of(straight.run, tmp_path) as checkpoints:
-        left = {
-            name.step: checkpoints.restore(name).state.params for name in checkpoints.names() if name.step > 6
-        }
-    metrics = {
-        step: straight.run.evaluate.for_selection(params)["all"]["mrr"] for step, params in left.items()
-    }
-    best = max(metrics, key=lambda step: (metrics[step], -step))
-    assert sorted(metrics) == [9, 12] and report["best_epoch"] == best // 3
-    fault = (
-        "checkpoint 6: run.json is damaged: its bytes are not those that were written, and it was the best; "
-        f"checkpoint {best} (epoch {best // 3}) takes its place"
-    )
-    assert report["faults"] == [fault] and f"warning: {fault}" in " ".join(screen.split())
-
-
-def test_a_best_checkpoint_that_is_lost_half_way_is_told_at_once(
-    straight: Straight, data: Path, tmp_path: Path
-) -> None:
-    run = best_at_six(data)
-    stopped(stopping(run, 11), tmp_path)
-    shutil.rmtree(tmp_path / "checkpoints" / "6")
-    report, screen = train(straight.run, tmp_path)
-    fault = "checkpoint 6 is missing, and it was the best; checkpoint 9 (epoch 3) takes its place"
-    assert f"warning: {fault}" in " ".join(screen.split())
-    assert report["faults"] == [fault]
-
-
-def test_without_any_usable_checkpoint_the_run_does_not_start_again(
-    straight: Straight, finished: Path
-) -> None:
-    for step in (9, 12):
-        damage_checkpoint(finished, step)
-    for path in (finished / "checkpoints").iterdir():
-        if path.name not in ("9", "12"):
-            damage_checkpoint(finished, int(path.name))
-    before = snapshot(finished)
-    with pytest.raises(
-        UserError, match="no checkpoint can be used: checkpoint 12: run.json is damaged: .* 9: "
-    ):
-        train(straight.run, finished)
-    assert snapshot(finished) == before
-    shutil.rmtree(finished / "checkpoints")
-    before = snapshot(finished)
-    with pytest.raises(
-        UserError, match=r"a run was here \(metrics.jsonl goes to step 12\), but no checkpoint of it is left"
-    ):
-        train(straight.run, finished)
-    assert snapshot(finished) == before
-
-
-def test_a_checkpoint_of_other_facts_is_refused_also_without_the_vocabulary(
-    straight: Straight, finished: Path, tmp_path: Path
-) -> None:
-    shutil.copytree(straight.run.config.data.path, tmp_path / "graph")
-    facts = tmp_path / "graph" / "train.txt"
-    facts.write_text("".join(facts.read_text().splitlines(keepends=True)[1:]))
-    (finished / "vocabulary.json").unlink()
-    before = snapshot(finished)
-    with pytest.raises(
-        UserError, match="12 is from another run: the facts or values it was trained on: sha256"
-    ):
-        train(config_of(tmp_path / "graph"), finished)
-    assert snapshot(finished) == before
 
 
 def test_a_config_that_was_lost_is_still_held_by_the_checkpoints(straight: Straight, finished: Path) -> None:

@@ -9,7 +9,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO
 
-from numcoke_jax.data.files.lines import IGNORED_FOLDER, LISTED_LINES, TextFile
+from numcoke_jax.data.files.lines import LISTED_LINES, TextFile
+from numcoke_jax.data.files.packed import is_content
 from numcoke_jax.data.graph import SPLITS
 from numcoke_jax.system.errors import UserError
 
@@ -121,7 +122,7 @@ def _names_in_archive(path: Path, needed: Collection[str]) -> dict[str, str]:
         raise UserError(
             f"{path}: expected a folder or a zip archive of one ({error}); unpack archives of other kinds"
         ) from error
-    members = [(name, member) for name, member in members if IGNORED_FOLDER not in name.split("/")]
+    members = [(name, member) for name, member in members if is_content(name)]
     folders = {name.rpartition("/")[0] for name, _ in members if name.rpartition("/")[2] in needed}
     if len(folders) > 1:
         names = ", ".join(sorted(map(repr, folders)))

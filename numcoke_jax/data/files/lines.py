@@ -35,6 +35,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
+from numcoke_jax.data.files.packed import GZIP_MAGIC, ZIP_MAGIC, is_content
 from numcoke_jax.system.errors import UserError, list_some
 
 BLOCK_BYTES = 1 << 24  # read at once; the memory above the parsed columns is a few times this
@@ -44,9 +45,6 @@ LISTED_LINES = 20  # bad lines named in one error; the rest is counted
 BYTE_ORDER_MARK = "\ufeff".encode()
 FACT_COLUMNS = ("head", "relation", "tail")
 LITERAL_COLUMNS = ("entity", "field", "value")
-GZIP_MAGIC = b"\x1f\x8b"
-ZIP_MAGIC = b"PK\x03\x04"
-IGNORED_FOLDER = "__MACOSX"  # what macOS adds to zip archives
 OTHER_KINDS = {  # first bytes -> what a file of them is, and what to do
     b"\xff\xfe\0\0": "is UTF-32, expected UTF-8; convert it: iconv -f UTF-32 -t UTF-8",
     b"\0\0\xfe\xff": "is UTF-32, expected UTF-8; convert it: iconv -f UTF-32 -t UTF-8",
@@ -182,8 +180,7 @@ def _unpacked(
         return opened.enter_context(gzip.GzipFile(fileobj=stream))
     if start.startswith(ZIP_MAGIC):
         archive = opened.enter_context(zipfile.ZipFile(stream))
-        members = [info for info in archive.infolist() if not info.is_dir()]
-        members = [info for info in members if IGNORED_FOLDER not in info.filename.split("/")]
+        members = [info for info in archive.infolist() if not info.is_dir() and is_content(info.filename)]
         if len(members) != 1:
             raise DataError([f"{name}: is a zip archive of {len(members)} files, must be of 1; unpack it"])
         return _buffered(opened.enter_context(archive.open(members[0])))

@@ -31,7 +31,7 @@ from typing import IO, Any, cast
 import numpy as np
 import pyarrow as pa
 
-from numcoke_jax.data.files.lines import BYTE_ORDER_MARK, GZIP_MAGIC
+from numcoke_jax.data.files.lines import BYTE_ORDER_MARK
 from numcoke_jax.data.files.numbers import (
     INTEGER,
     INTEGER_TYPES,
@@ -41,6 +41,7 @@ from numcoke_jax.data.files.numbers import (
     ZONED_YEARS,
     parse_values,
 )
+from numcoke_jax.data.files.packed import GZIP_MAGIC
 from numcoke_jax.system.errors import UserError, plural
 
 FORMATS = {".nt": "N_TRIPLES", ".ntriples": "N_TRIPLES", ".ttl": "TURTLE", ".turtle": "TURTLE"}

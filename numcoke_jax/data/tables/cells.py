@@ -30,7 +30,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from numcoke_jax.data.files.lines import GZIP_MAGIC, IGNORED_FOLDER
 from numcoke_jax.data.files.numbers import (
     A_DATE,
     EXACT_INTEGERS,
@@ -40,6 +39,7 @@ from numcoke_jax.data.files.numbers import (
     parse_number,
     parse_values,
 )
+from numcoke_jax.data.files.packed import GZIP_MAGIC, is_content
 from numcoke_jax.system.errors import UserError, printable, suggestion
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
@@ -163,14 +163,13 @@ def _text_bytes(path: Path) -> tuple[str, bytes]:
     data = path.read_bytes()
     suffix = path.suffix.lower()
     try:
-        if suffix == ".gz" or data.startswith(
-            GZIP_MAGIC
-        ):  # a browser or a mail program may have dropped the .gz
+        # A browser or a mail program may have dropped the .gz.
+        if suffix == ".gz" or data.startswith(GZIP_MAGIC):
             return path.stem if suffix == ".gz" else path.name, gzip.decompress(data)
         if suffix == ".zip":
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
                 members = [name for name in archive.namelist() if name.lower().endswith(TEXT_SUFFIXES)]
-                members = [name for name in members if IGNORED_FOLDER not in name.split("/")]
+                members = [name for name in members if is_content(name)]
                 if len(members) != 1:
                     raise UserError(f"{path}: holds {len(members)} csv or tsv files, must be 1; unpack it")
                 return members[0], archive.read(members[0])
