@@ -1,11 +1,9 @@
 """A save that fails or is killed is one message, and leaves the earlier checkpoints as they were."""
 
-import contextlib
 import errno
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from numcoke_jax.runs.checkpoints import (
     Name,
 )
 from numcoke_jax.system.errors import UserError
+from tests.disks import small_disk
 from tests.saved_states import PROGRESS, opened, state_at
 from tests.tiny_runs import snapshot
 
@@ -94,19 +93,6 @@ def test_an_injected_full_disk_is_one_message_and_leaves_the_earlier_checkpoints
         checkpoints.save(state_at(30), PROGRESS, best_step=10)  # with space again
         newest, _ = checkpoints.restore_newest()
     assert newest is not None and newest.name == Name(30)
-
-
-@contextlib.contextmanager
-def small_disk(path: Path, kibibytes: int) -> Iterator[Path]:
-    """A tmpfs of that size; skips where mounting is not permitted."""
-    path.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={kibibytes}k", "tmpfs", str(path)]
-    if shutil.which("mount") is None or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("mounting a tmpfs is not permitted here; the injected full disk is tested")
-    try:
-        yield path
-    finally:
-        subprocess.run(["umount", "--lazy", str(path)], check=True)
 
 
 @pytest.mark.parametrize("warned", [True, False], ids=["measured", "met"])

@@ -29,7 +29,7 @@ from numcoke_jax.runs.workdir import (
 )
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.system.termination import Termination
-from tests.runs.test_checkpoints import small_disk
+from tests.disks import small_disk
 from tests.tiny_runs import REPOSITORY, snapshot
 
 HOLD = """
