@@ -15,7 +15,7 @@ from numcoke_jax.system.files import home_path, read_json, write_json_atomically
 
 
 class Report(TypedDict, total=False):
-    """report.json, which `runs/report.py` writes; README.md says what the keys mean.
+    """report.json, which `runs/report.py` writes; docs/report.md says what the keys mean.
 
     Any may be missing: in a report of an older version, or because the run has nothing to say.
     """
