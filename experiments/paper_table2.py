@@ -42,6 +42,7 @@ MODELS: dict[str, TableModel] = {
     "dabr": TableModel("DaBR", "Euclidean", "dabr"),
     "atth": TableModel("AttH", "Hyperbolic", "atth"),
     "murp": TableModel("MuRP", "Hyperbolic", "murp"),
+    "gie": TableModel("GIE", "Hyperbolic", "gie"),
     "lorentzkg": TableModel("LorentzKG", "Hyperbolic", "lorentzkg"),
     "rgcn": TableModel("R-GCN", "GNNs", "rgcn"),
     "wgcn": TableModel("WGCN", "GNNs", "wgcn"),
@@ -100,6 +101,11 @@ PRINTED: dict[str, dict[str, tuple[float, float, float, float, float]]] = {
         "us_cities": (0.082, 0.113, 0.175, 457, 0.115),
         "spotify": (0.024, 0.179, 0.324, 135, 0.119),
         "credit": (0.151, 0.246, 0.432, 80, 0.228),
+    },
+    "gie": {
+        "us_cities": (0.095, 0.134, 0.206, 570, 0.132),
+        "spotify": (0.121, 0.183, 0.281, 185, 0.174),
+        "credit": (0.285, 0.388, 0.512, 76, 0.359),
     },
     "lorentzkg": {
         "us_cities": (0.179, 0.221, 0.286, 368, 0.209),

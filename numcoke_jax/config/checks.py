@@ -155,9 +155,9 @@ def _check_baseline(model: ConfigDict) -> None:
             f"model.attributes={model.attributes} has no effect with model.name={model.name}, which sees the "
             "values in its own way: set model.attributes=none"
         )
-    if model.name == "atth" and model.dim % 2:
+    if model.name in ("atth", "gie") and model.dim % 2:
         raise UserError(
-            f"model.dim={model.dim} is odd: model.name=atth rotates pairs of dimensions, "
+            f"model.dim={model.dim} is odd: model.name={model.name} rotates pairs of dimensions, "
             "set an even model.dim"
         )
     if model.name == "dabr" and model.dim % QUATERNION:

@@ -50,6 +50,7 @@ MODELS: dict[str, ListedModel] = {  # by the name that `model.name` takes, in th
     "nrn": ListedModel("nrn", ("model.dim", "model.value_encoding", *_TRANSLATION)),
     "simgcl": ListedModel("simgcl", (*_JOINED, "graph.layers", "graph.noise", *_TRANSLATION, *_VIEWS)),
     "dabr": ListedModel("dabr", (*_JOINED, "score.dropout")),
+    "gie": ListedModel("gie", (*_JOINED, "score.dropout")),
     "lorentzkg": ListedModel("lorentzkg", (*_JOINED, "score.margin", "score.dropout")),
     "wgcn": ListedModel("wgcn", (*_JOINED, "graph.layers", "query.filters", *_QUERY_DROPOUT)),
     "raw": ListedModel("references.raw"),

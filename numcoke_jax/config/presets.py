@@ -89,6 +89,7 @@ PRESETS: dict[str, Mapping[str, Any]] = {
     "murp": {"model.name": "murp", **CONCATENATED},
     "rgcn": {"model.name": "rgcn", **CONCATENATED},
     "dabr": {"model.name": "dabr", **UNDROPPED},
+    "gie": {"model.name": "gie", **UNDROPPED},
     "lorentzkg": {"model.name": "lorentzkg", **UNDROPPED},
     "wgcn": {"model.name": "wgcn", **CONCATENATED, "query.filters": 100, "query.hidden_dropout": 0.2},
     "kbln": {"model.name": "kbln", **PUBLIC_SETTINGS},

@@ -81,13 +81,14 @@ def test_conve_takes_only_sizes_whose_image_holds_a_filter(dim: int) -> None:
     )
 
 
-def test_atth_takes_only_pairs_of_dimensions() -> None:
+@pytest.mark.parametrize("name", ["atth", "gie"])
+def test_what_rotates_takes_only_pairs_of_dimensions(name: str) -> None:
     config = default_config()
-    config.model.name, config.model.dim = "atth", 7
+    config.model.name, config.model.dim = name, 7
     with pytest.raises(UserError) as caught:
         check_config(config)
     assert str(caught.value) == (
-        "model.dim=7 is odd: model.name=atth rotates pairs of dimensions, set an even model.dim"
+        f"model.dim=7 is odd: model.name={name} rotates pairs of dimensions, set an even model.dim"
     )
     config.model.dim = 8
     check_config(config)

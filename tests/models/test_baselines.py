@@ -26,6 +26,7 @@ from tests.oracles import (
     atth,
     conve,
     dabr,
+    gie,
     hake,
     kbln,
     lorentzkg,
@@ -51,6 +52,7 @@ ORACLES: dict[str, Any] = {
     "nrn": nrn,
     "simgcl": simgcl,
     "dabr": dabr,
+    "gie": gie,
     "lorentzkg": lorentzkg,
     "wgcn": wgcn,
 }

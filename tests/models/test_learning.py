@@ -18,7 +18,7 @@ from tests import examples
 
 COUNT = 9
 STEPS = 250
-BASELINES = ["dabr", "lorentzkg", "wgcn"]
+BASELINES = ["dabr", "gie", "lorentzkg", "wgcn"]
 
 
 def ring() -> Batch:

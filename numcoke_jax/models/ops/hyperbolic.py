@@ -4,6 +4,7 @@ Source: Ganea et al., "Hyperbolic Neural Networks", NeurIPS 2018.  The ball hold
 < 1.
 
     exp_0(v) = tanh(sqrt(c) ||v||) v / (sqrt(c) ||v||)
+    log_0(x) = artanh(sqrt(c) ||x||) x / (sqrt(c) ||x||)
     x + y    = ((1 + 2c <x, y> + c |y|^2) x + (1 - c |x|^2) y) / (1 + 2c <x, y> + c^2 |x|^2 |y|^2)     Möbius
     d(x, y)  = 2 / sqrt(c) artanh(sqrt(c) ||(-x) + y||)
              = 2 / sqrt(c) arsinh(sqrt(c |x - y|^2 / ((1 - c |x|^2) (1 - c |y|^2))))
@@ -23,7 +24,7 @@ BORDER = 4e-3  # relative distance kept from the border
 TINY = 1e-15  # smallest squared norm that is distinguished from 0
 
 
-def _length(rows: Float[Array, "*batch d"]) -> Float[Array, "*batch 1"]:
+def length(rows: Float[Array, "*batch d"]) -> Float[Array, "*batch 1"]:
     """The norms, at least sqrt(TINY); the gradient at 0 is 0, not NaN."""
     return jnp.sqrt(jnp.maximum(jnp.square(rows).sum(-1, keepdims=True), TINY))
 
@@ -32,8 +33,16 @@ def exp_at_origin(
     tangents: Float[Array, "*batch d"], curvature: Float[Array, "*#batch 1"] | float = 1.0
 ) -> Float[Array, "*batch d"]:
     """The point of the ball that a tangent vector at the origin leads to, kept off the border."""
-    scaled = jnp.sqrt(curvature) * _length(tangents)
+    scaled = jnp.sqrt(curvature) * length(tangents)
     return jnp.minimum(jnp.tanh(scaled), 1.0 - BORDER) / scaled * tangents
+
+
+def log_at_origin(
+    points: Float[Array, "*batch d"], curvature: Float[Array, "*#batch 1"] | float = 1.0
+) -> Float[Array, "*batch d"]:
+    """The inverse of `exp_at_origin`, for points off the border."""
+    scaled = jnp.sqrt(curvature) * length(points)
+    return jnp.arctanh(scaled) / scaled * points
 
 
 def inside(
@@ -41,12 +50,12 @@ def inside(
 ) -> Float[Array, "*batch d"]:
     """The points, with those too close to the border or beyond it moved inwards."""
     radius = (1.0 - BORDER) / jnp.sqrt(curvature)
-    length = _length(points)
-    return jnp.where(length > radius, radius / length, 1.0) * points
+    norm = length(points)
+    return jnp.where(norm > radius, radius / norm, 1.0) * points
 
 
 def mobius_add(
-    left: Float[Array, "*batch d"],
+    left: Float[Array, "*#batch d"],
     right: Float[Array, "*#batch d"],
     curvature: Float[Array, "*#batch 1"] | float = 1.0,
 ) -> Float[Array, "*batch d"]:
