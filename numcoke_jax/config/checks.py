@@ -155,7 +155,7 @@ def _check_baseline(model: ConfigDict) -> None:
             f"model.attributes={model.attributes} has no effect with model.name={model.name}, which sees the "
             "values in its own way: set model.attributes=none"
         )
-    if model.name in ("atth", "gie") and model.dim % 2:
+    if model.name in ("atth", "cone", "gie", "kgdm", "rule") and model.dim % 2:
         raise UserError(
             f"model.dim={model.dim} is odd: model.name={model.name} rotates pairs of dimensions, "
             "set an even model.dim"
@@ -175,7 +175,7 @@ def _check_baseline(model: ConfigDict) -> None:
 def _check_scale(model: ConfigDict, normalize: str) -> None:
     """Refuses values beyond 0 and 1 for models whose functions of a value end there."""
     dice = model.name == "nrn" and model.value_encoding == "dice"
-    if normalize in SCALES_TO_ONE or not (dice or model.name == "mtkgnn"):
+    if normalize in SCALES_TO_ONE or not (dice or model.name in ("mtkgnn", "nekg")):
         return
     who = "model.name=nrn with model.value_encoding=dice" if dice else f"model.name={model.name}"
     other = ", or model.value_encoding=sinusoidal" if dice else ""

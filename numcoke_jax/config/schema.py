@@ -164,7 +164,7 @@ _KEYS = (
         "extension: infer the order of relations that compare (models/order_core)"),
 
     _model("okcl.weight", 0.3, number(0.0, 1e4),
-        "lambda, weight of the loss besides BCE: contrastive, mtkgnn's value error; 0: none"),
+        "lambda, weight of the loss besides BCE: contrastive, mtkgnn's value error, cone's angles; 0: none"),
     _model("okcl.k", 5, integer(1, 100_000), "positives and negatives kept per (head, relation)"),
     _model("okcl.temperature", 1.0, number(1e-4, 1e4), "tau, > 0"),
     _model("okcl.sampling", "cosine", choice("cosine", "random"),
@@ -185,7 +185,7 @@ _KEYS = (
         "of whole feature maps (conve, wgcn), of tucker's relation matrix; 0: none"),
     _model("query.hidden_dropout", 0.3, number(0.0, 1.0, high_open=True), "of the query vector; 0: none"),
 
-    _model("graph.layers", 2, integer(1, 64), "of rgcn, simgcl and wgcn"),
+    _model("graph.layers", 2, integer(1, 64), "of bigi, rgcn, simgcl, slice and wgcn"),
     _model("graph.bases", 4, integer(1, 4096),
         "B of rgcn: matrices that those of the relations are mixed from"),
     _model("graph.edge_dropout", 0.4, number(0.0, 1.0, high_open=True),

@@ -57,12 +57,16 @@ class LiteralE(EncodeThenScore):
         del train  # dropout is applied in the score
         entities = self.entity_embedding
         if self.sizes.fields:  # a graph without literals has nothing to gate in
-            entities = self.gate(entities, self.encode_values(literals))
+            entities = self.gate(entities, self.numbers(literals))
         return EncodedEntities(
             entities=jnp.broadcast_to(entities, (relations.shape[0], *entities.shape)),
             relations=self.relation_embedding[relations],
             projected=None,
         )
+
+    def numbers(self, literals: Literals) -> Float[Array, "N k"]:
+        """What the gate is given of an entity's values."""
+        return self.encode_values(literals)
 
     def score(
         self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool

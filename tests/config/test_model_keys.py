@@ -81,7 +81,7 @@ def test_conve_takes_only_sizes_whose_image_holds_a_filter(dim: int) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["atth", "gie"])
+@pytest.mark.parametrize("name", ["atth", "cone", "gie", "kgdm", "rule"])
 def test_what_rotates_takes_only_pairs_of_dimensions(name: str) -> None:
     config = default_config()
     config.model.name, config.model.dim = name, 7

@@ -1,0 +1,171 @@
+"""KGDM: the tail is generated from head and relation by a diffusion model, and compared with all entities.
+
+Source: Long et al., "KGDM: A Diffusion Model to Capture Multiple Relation Semantics for Knowledge Graph
+Embedding", AAAI 2024.  Its text was not at hand and no code is public, so that only this is taken from it:
+the forward process runs on the embedding of the tail, a denoiser of residual blocks with layer
+normalisation, step embedding and learned scales is conditioned on what a scoring function makes of head and
+relation, and the generated vector is compared with every entity.  The rest is chosen here, after Ho et al.
+(NeurIPS 2020) and Song et al. (ICLR 2021):
+
+    c      = h rotated by r                                  pairs of dimensions, as in RotatE
+    x_t    = sqrt(a_t) e_tail + sqrt(1 - a_t) noise          a_t = cos^2(pi t / (2 T + 2)), t = 1 .. T
+    F(x)   : x += s_b * W_b' gelu(W_b (norm(x) + v_t + c))   for each block b; then W norm(x): e_tail, guessed
+    x_T = 0,  x_(t-1) = sqrt(a_(t-1)) F(x_t) + sqrt((1 - a_(t-1)) / (1 - a_t)) (x_t - sqrt(a_t) F(x_t))
+    score  = <F(x_1), e_t> + b_t
+    loss   = BCE + lambda mean (F(x_t) - e_tail)^2           of facts, t and noise drawn in each step
+
+Generation starts from the mean of the noise, so that evaluation draws nothing.
+"""
+
+import functools
+import math
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jaxtyping import Array, Float, Int, Key
+from ml_collections import ConfigDict
+
+from numcoke_jax.data.batches import Batch
+from numcoke_jax.data.literals import Literals
+from numcoke_jax.models.atth import rotated
+from numcoke_jax.models.entity_table import EntityTable
+from numcoke_jax.models.interface import GraphSizes, ModelSpec, SecondLoss, SharedVectors, SumAndCount
+
+STEPS = 8  # T
+BLOCKS = 2
+
+
+@struct.dataclass
+class Generated:
+    """What scoring under S relations needs; in training, the error of the denoiser."""
+
+    scored: SharedVectors  # the relations' vectors are angles [S, d / 2]
+    squared_error: Any = None  # float32 scalar, sum over drawn facts and dimensions
+    count: Any = None  # float32 scalar, how many numbers that are
+
+
+class Denoiser(nn.Module):
+    """F.
+
+    Attributes:
+      blocks: how many.
+    """
+
+    blocks: int = BLOCKS
+
+    @nn.compact
+    def __call__(
+        self,
+        noisy: Float[Array, "*batch d"],
+        step: Int[Array, "*#batch"],
+        condition: Float[Array, "*batch d"],
+    ) -> Float[Array, "*batch d"]:
+        dim, rows = noisy.shape[-1], noisy
+        times = self.param("steps", nn.initializers.normal(1.0 / math.sqrt(dim)), (STEPS, dim))
+        for block in range(self.blocks):
+            scale = self.param(f"scale_{block}", nn.initializers.ones_init(), (dim,))
+            given = nn.LayerNorm(name=f"norm_{block}")(rows) + times[step - 1] + condition
+            hidden = nn.gelu(nn.Dense(dim, name=f"in_{block}")(given), approximate=False)
+            rows = rows + scale * nn.Dense(dim, name=f"out_{block}")(hidden)
+        return nn.Dense(dim, name="estimate")(nn.LayerNorm(name="norm")(rows))
+
+
+class KGDM(nn.Module):
+    """Generates the tail of every query.
+
+    Attributes:
+      sizes: N, R and M.
+      dim: d, even.
+      entities: the table of all entities.
+    """
+
+    sizes: GraphSizes
+    dim: int
+    entities: EntityTable
+
+    def setup(self) -> None:
+        angles = functools.partial(jax.random.uniform, minval=-math.pi, maxval=math.pi)
+        self.rotation = self.param("rotation", angles, (self.sizes.relations, self.dim // 2))
+        self.tail_bias = self.param("tail_bias", nn.initializers.zeros_init(), (self.sizes.entities,))
+        self.denoiser = Denoiser()
+
+    def __call__(
+        self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
+    ) -> tuple[Float[Array, "S H N"], Generated]:
+        """Logits of every entity as tail of each (head, relation), and in training the denoiser's error."""
+        encoded = self.encode(relations, literals, train=train)
+        logits = self.score(encoded, heads, train=train)
+        if not train:
+            return logits, encoded
+        entities = encoded.scored.entities
+        of_facts, of_steps, of_noise = jax.random.split(self.make_rng("view_noise"), 3)
+        drawn = literals.facts[jax.random.randint(of_facts, (heads.size,), 0, len(literals.facts))]
+        step = jax.random.randint(of_steps, (heads.size,), 1, STEPS + 1)
+        tails = entities[drawn[:, 2]]
+        noise = jax.random.normal(of_noise, tails.shape, tails.dtype)
+        kept = signal(step)[:, None]
+        noisy = jnp.sqrt(kept) * tails + jnp.sqrt(1.0 - kept) * noise
+        condition = rotated(entities[drawn[:, :1]], self.rotation[drawn[:, 1]])[:, 0]
+        errors = jnp.square(self.denoiser(noisy, step, condition) - tails)
+        return logits, encoded.replace(  # type: ignore[attr-defined]
+            squared_error=errors.sum(), count=jnp.asarray(errors.size, errors.dtype)
+        )
+
+    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> Generated:
+        """The entity table and the relations' angles."""
+        return Generated(SharedVectors(self.entities(literals, train=train), self.rotation[relations]))
+
+    def score(self, encoded: Generated, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
+        """Logits [S, H, N]; rank these, never their sigmoid."""
+        del train  # dropout is applied in the entity table
+        entities = encoded.scored.entities
+        return self.generate(rotated(entities[heads], encoded.scored.relations)) @ entities.T + self.tail_bias
+
+    def generate(self, condition: Float[Array, "S H d"]) -> Float[Array, "S H d"]:
+        """F(x_1), on the way from x_T = 0 without noise."""
+        noisy = estimate = jnp.zeros_like(condition)
+        for number in range(STEPS, 0, -1):
+            step = jnp.full((1, 1), number)
+            now, before = (signal(step - back)[..., None] for back in (0, 1))
+            estimate = self.denoiser(noisy, step, condition)
+            noise = (noisy - jnp.sqrt(now) * estimate) / jnp.sqrt(1.0 - now)
+            noisy = jnp.sqrt(before) * estimate + jnp.sqrt(1.0 - before) * noise
+        return estimate
+
+
+def signal(step: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
+    """a_t: the share of the embedding in the variance of x_t; 1 at step 0."""
+    return jnp.square(jnp.cos(0.5 * jnp.pi * step / (STEPS + 1)))
+
+
+def denoising_loss(config: ConfigDict) -> SecondLoss:
+    """The denoiser's error, which the forward pass has computed."""
+    del config
+
+    def loss(encoded: Generated, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
+        del logits, batch, key  # facts, steps and noise are drawn in the model
+        return encoded.squared_error, encoded.count
+
+    return loss
+
+
+def from_config(config: ConfigDict, sizes: GraphSizes) -> KGDM:
+    """The model of `model.{dim,attributes}` and `score.dropout`; `okcl.weight` weighs its other loss."""
+    return KGDM(
+        sizes=sizes,
+        dim=config.model.dim,
+        entities=EntityTable(
+            sizes.entities,
+            config.model.dim,
+            attributes=config.model.attributes,
+            dropout=config.score.dropout,
+        ),
+    )
+
+
+MODEL = ModelSpec(
+    from_config, per_entity=("embedding", "tail_bias"), reads_facts=True, second_loss=denoising_loss
+)

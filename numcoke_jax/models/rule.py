@@ -1,0 +1,221 @@
+"""RulE: RotatE, vectors of mined rules, and how often each rule leads from the head to a tail.
+
+Source: Tang et al., "RulE: Knowledge Graph Reasoning with Rule Embedding", Findings of ACL 2024, with its
+public code.  The table of the NumCoKE paper calls it RuIE, and its bibliography names another paper of that
+spelling, which is about information extraction; "logical rules to enhance reasoning" is this one.
+
+    f(h, r, t) = epsilon - sum over entries |h * exp(i a_r) - t|        complex vectors of d / 2 entries
+    w_k        = epsilon / 2 - mean |sum over the body of +-a + z_k - a_r|      rule k of r; - for inverses
+    g(h, r, t) = v relu(norm(sum over rules of count_k(h, t) w_k m_k))          m_k of `FEATURES` numbers
+    score      = f + g + b_t                                            g is 0 where no rule leads to t
+    loss       = BCE + lambda mean of softplus(-w_k) + softplus(w_k*)   k*: one relation of k replaced
+
+count_k is the number of ways along training facts that the body of the rule describes, divided by 1 +
+itself. That paper mines rules with another program; here they come from the training facts before the first
+step (`mined_rules.py`).  It trains f and w first and g after; here all is trained at once, with this
+package's BCE. Its w_k has an entry for each of the d / 2 angles, here it is their mean.
+"""
+
+import functools
+import math
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+from jax import lax
+from jaxtyping import Array, Float, Int, Key
+from ml_collections import ConfigDict
+
+from numcoke_jax.data.batches import Batch
+from numcoke_jax.data.graph import NumericGraph
+from numcoke_jax.data.literals import Literals
+from numcoke_jax.models.entity_table import EntityTable
+from numcoke_jax.models.interface import GraphSizes, ModelSpec, SecondLoss, SumAndCount
+from numcoke_jax.models.mined_rules import RULES, mined
+from numcoke_jax.models.ops import pairwise
+
+FEATURES = 16
+
+
+@struct.dataclass
+class RulesInForce:
+    """What scoring under S relations needs; in training, the loss of the rules."""
+
+    entities: Any  # float32 [N, d], real parts first
+    angles: Any  # float32 [S, d / 2]
+    bodies: Any  # int32 [S, K, 2], see `mined_rules.py`
+    features: Any  # float32 [S, K, FEATURES], w_k m_k
+    facts: Any  # int32 [n, 3]
+    rule_loss: Any = None  # float32 scalar
+    rules: Any = None  # float32 scalar, how many that is of
+
+
+class RulE(nn.Module):
+    """Scores heads against the N tails by rotation and by rules.
+
+    Attributes:
+      sizes: N, R and M.
+      dim: d, even.
+      entities: the table of all entities.
+      margin: epsilon.
+    """
+
+    sizes: GraphSizes
+    dim: int
+    entities: EntityTable
+    margin: float
+
+    def setup(self) -> None:
+        relations, half = self.sizes.relations, self.dim // 2
+        any_angle = functools.partial(jax.random.uniform, minval=-math.pi, maxval=math.pi)
+        self.relation_angle = self.param("relation_angle", any_angle, (relations, half))
+        none = nn.initializers.constant(-1.0)
+        self.fixed_rules = self.param("fixed_rules", none, (relations, RULES, 2))
+        small = nn.initializers.normal(0.1)
+        self.rule_vector = self.param("rule_vector", small, (relations, RULES, half))
+        spread = nn.initializers.normal(1.0)
+        self.rule_features = self.param("rule_features", spread, (relations, RULES, FEATURES))
+        self.norm, self.output = nn.LayerNorm(), nn.Dense(1, use_bias=False)
+        self.tail_bias = self.param("tail_bias", nn.initializers.zeros_init(), (self.sizes.entities,))
+
+    def fit(self, graph: NumericGraph, positions: np.ndarray, *, seed: int) -> dict[str, Any]:
+        """The rules that the training facts bear out."""
+        del positions
+        rules = mined(graph.train, graph.num_entities, graph.num_relations, seed=seed)
+        return {"fixed_rules": rules.astype(np.float32)}
+
+    def __call__(
+        self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
+    ) -> tuple[Float[Array, "S H N"], RulesInForce]:
+        """Logits of every entity as tail of each (head, relation), and in training the loss of the rules."""
+        encoded = self.encode(relations, literals, train=train)
+        logits = self.score(encoded, heads, train=train)
+        if not train:
+            return logits, encoded
+        total, count = self._rule_loss(self.make_rng("view_noise"))
+        return logits, encoded.replace(rule_loss=total, rules=count)  # type: ignore[attr-defined]
+
+    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> RulesInForce:
+        """The entity table, the relations' angles and rules."""
+        bodies = self._bodies()
+        weights = self._weights(bodies)[relations]
+        return RulesInForce(
+            entities=self.entities(literals, train=train),
+            angles=self.relation_angle[relations],
+            bodies=bodies[relations],
+            features=weights[..., None] * self.rule_features[relations],
+            facts=literals.facts,
+        )
+
+    def score(self, encoded: RulesInForce, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
+        """Logits [S, H, N]; rank these, never their sigmoid."""
+        del train  # dropout is applied in the entity table
+        relations, entities = self.sizes.relations, len(encoded.entities)
+
+        def count(bodies: Array, heads: Array) -> Array:
+            return ways(bodies, heads, encoded.facts, relations=relations, entities=entities)
+
+        counts = jax.vmap(count)(encoded.bodies, heads)  # [S, K, H, N]
+        counts = counts / (1.0 + counts)
+        features = jnp.einsum("skhn,skf->shnf", counts, encoded.features)
+        by_rules = self.output(nn.relu(self.norm(features)))[..., 0]
+        reached = counts.sum(1) > 0.0
+        return self._rotation(encoded, heads) + jnp.where(reached, by_rules, 0.0) + self.tail_bias
+
+    def _rotation(self, encoded: RulesInForce, heads: Int[Array, "S H"]) -> Float[Array, "S H N"]:
+        real, imaginary = jnp.split(encoded.entities, 2, axis=-1)
+        cos, sin = jnp.cos(encoded.angles)[:, None], jnp.sin(encoded.angles)[:, None]
+        x, y = real[heads], imaginary[heads]
+
+        def modulus(rows: tuple[Array, Array, Array, Array]) -> Float[Array, "S H N"]:
+            x, y, to_x, to_y = rows
+            squares = jnp.square(x[..., None] - to_x) + jnp.square(y[..., None] - to_y)
+            apart = squares > 0.0  # the gradient of equal entries is 0, not NaN
+            return jnp.where(apart, jnp.sqrt(jnp.where(apart, squares, 1.0)), 0.0)
+
+        turned = cos * x - sin * y, sin * x + cos * y
+        rows = (*(jnp.moveaxis(part, -1, 0) for part in turned), real.T, imaginary.T)
+        shape = (heads.shape[0], heads.shape[1], len(encoded.entities))
+        return self.margin - pairwise.sum_of_terms(modulus, rows, shape)
+
+    def _bodies(self) -> Int[Array, "R K 2"]:
+        highest = 2 * self.sizes.relations - 1
+        return jnp.clip(jnp.round(self.fixed_rules), -1, highest).astype(jnp.int32)
+
+    def _weights(self, bodies: Int[Array, "R K 2"]) -> Float[Array, "R K"]:
+        """w_k."""
+        both_ways = jnp.concatenate([self.relation_angle, -self.relation_angle])
+        angles = jnp.where((bodies >= 0)[..., None], both_ways[bodies], 0.0).sum(2)
+        away = jnp.abs(angles + self.rule_vector - self.relation_angle[:, None]).mean(-1)
+        return self.margin / 2.0 - away
+
+    def _rule_loss(self, key: Key[Array, ""]) -> SumAndCount:
+        bodies = self._bodies()
+        of_places, of_relations = jax.random.split(key)
+        lengths = (bodies >= 0).sum(-1)
+        # A number below the length, and another relation than the one at that place.
+        place = jax.random.randint(of_places, lengths.shape, 0, jnp.maximum(lengths, 1))
+        shift = jax.random.randint(of_relations, lengths.shape, 1, 2 * self.sizes.relations)
+        other = (bodies + shift[..., None]) % (2 * self.sizes.relations)
+        replaced = jnp.where(jnp.arange(2) == place[..., None], other, bodies)
+        exists = (lengths > 0).astype(self.rule_vector.dtype)
+        losses = nn.softplus(-self._weights(bodies)) + nn.softplus(self._weights(replaced))
+        return (exists * losses).sum(), exists.sum()
+
+
+def ways(
+    bodies: Int[Array, "K 2"],
+    heads: Int[Array, " H"],
+    facts: Int[Array, "n 3"],
+    *,
+    relations: int,
+    entities: int,
+) -> Float[Array, "K H N"]:
+    """How often each rule's body leads from each head to each entity; 0 if there is no such rule."""
+    start = jax.nn.one_hot(heads, entities).T  # [N, H]
+
+    def along(relation: Array, reached: Array) -> Array:
+        ends = facts[:, 0], facts[:, 2]
+        forward = relation < relations
+        source, target = jnp.where(forward, *ends), jnp.where(forward, *ends[::-1])
+        of_relation = (facts[:, 1] == relation % relations).astype(reached.dtype)
+        return jax.ops.segment_sum(of_relation[:, None] * reached[source], target, entities)
+
+    def of_rule(body: Array) -> Array:
+        once = along(body[0], start)
+        reached = jnp.where(body[1] >= 0, along(body[1], once), once)
+        return jnp.where(body[0] >= 0, reached, 0.0).T
+
+    return lax.map(of_rule, bodies)
+
+
+def rule_loss(config: ConfigDict) -> SecondLoss:
+    """The loss of the rules, which the forward pass has computed."""
+    del config
+
+    def loss(encoded: RulesInForce, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
+        del logits, batch, key  # relations are replaced in the model
+        return encoded.rule_loss, encoded.rules
+
+    return loss
+
+
+def from_config(config: ConfigDict, sizes: GraphSizes) -> RulE:
+    """The model of `model.{dim,attributes}`, `score.{margin,dropout}`; `okcl.weight` weighs its loss."""
+    return RulE(
+        sizes=sizes,
+        dim=config.model.dim,
+        entities=EntityTable(
+            sizes.entities,
+            config.model.dim,
+            attributes=config.model.attributes,
+            dropout=config.score.dropout,
+        ),
+        margin=config.score.margin,
+    )
+
+
+MODEL = ModelSpec(from_config, per_entity=("embedding", "tail_bias"), reads_facts=True, second_loss=rule_loss)

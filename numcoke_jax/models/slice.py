@@ -1,0 +1,172 @@
+"""SLiCE: an entity in the context of its facts, by self-attention; entities that are hidden must be guessed.
+
+Source: Wang et al., "Self-Supervised Learning of Contextual Embeddings for Link Prediction in Heterogeneous
+Networks", WWW 2021, with its public code where the paper leaves a choice open.
+
+    c(i)      = i itself, and the other end of each of its training facts
+    h^(k+1)_i = h^k_i + sum over j in c(i) of softmax(<W_1 h^k_i, W_2 x_j> / sqrt(d)) W_3 x_j      h^0 = e
+    x_j       = h^k_j, plus or minus the vector of the fact's relation as i is its tail or its head
+    e'_i      = sum over k of h^k_i                       h^0 .. h^L
+    score     = margin - ||e'_h + r - e'_t||_p            r: another vector of the relation
+    loss      = BCE + lambda mean of -log softmax_j(<U e*_i, e_j>) over the step's heads i that are hidden
+
+e* comes from a table in which the rows of hidden entities, `HIDDEN` of all in each step, are one learned
+vector. That paper samples contexts by walks, for a pair of entities at a time, trains the two losses one
+after the other and has one score for all relations.  Here a context is everything that the graph has around
+an entity, so that all tails can be ranked at once; contexts further away come by the next layer; relations
+enter by the translation score, as in `simgcl.py`.  Left out: a start from node2vec.
+"""
+
+import math
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from flax import struct
+from jax import lax
+from jaxtyping import Array, Float, Int, Key
+from ml_collections import ConfigDict
+
+from numcoke_jax.data.batches import Batch
+from numcoke_jax.data.literals import Literals
+from numcoke_jax.models.entity_table import EntityTable
+from numcoke_jax.models.interface import GraphSizes, ModelSpec, SecondLoss, SharedVectors, SumAndCount
+from numcoke_jax.models.ops import pairwise
+
+HIDDEN = 0.15  # share of the entities
+
+
+@struct.dataclass
+class InContext:
+    """What scoring needs, and in training what guesses the hidden entities."""
+
+    scored: SharedVectors
+    guesses: Any = None  # float32 [N, d], U e*
+    table: Any = None  # float32 [N, d], e
+    hidden: Any = None  # bool [N]
+
+
+class ContextLayer(nn.Module):
+    """One step of self-attention within each entity's context."""
+
+    @nn.compact
+    def __call__(
+        self, rows: Float[Array, "N d"], relations: Float[Array, "R d"], facts: Int[Array, "n 3"]
+    ) -> Float[Array, "N d"]:
+        count, dim = rows.shape
+        everyone = jnp.arange(count)
+        centre = jnp.concatenate([everyone, facts[:, 0], facts[:, 2]])
+        member = jnp.concatenate([everyone, facts[:, 2], facts[:, 0]])
+        of_facts = relations[facts[:, 1]]
+        context = rows[member] + jnp.concatenate([jnp.zeros_like(rows), -of_facts, of_facts])
+        queries, keys = (nn.Dense(dim, use_bias=False, name=name) for name in ("query", "key"))
+        logits = (queries(rows)[centre] * keys(context)).sum(-1) / math.sqrt(dim)
+        weights = jnp.exp(logits - jax.ops.segment_max(lax.stop_gradient(logits), centre, count)[centre])
+        total = jax.ops.segment_sum(weights, centre, count)
+        mixed = jax.ops.segment_sum((weights / total[centre])[:, None] * context, centre, count)
+        return rows + nn.Dense(dim, use_bias=False, name="value")(mixed)
+
+
+class SLiCE(nn.Module):
+    """Encodes the entities along the facts in `literals.facts` and translates.
+
+    Attributes:
+      sizes: N, R and M.
+      dim: d.
+      entities: the table of all entities, e.
+      layers: L.
+      norm: 1 or 2, of the translation.
+      margin: of the translation.
+    """
+
+    sizes: GraphSizes
+    dim: int
+    entities: EntityTable
+    layers: int
+    norm: int
+    margin: float
+
+    def setup(self) -> None:
+        vectors, shape = nn.initializers.xavier_normal(), (self.sizes.relations, self.dim)
+        self.relation_embedding = self.param("relation_embedding", vectors, shape)
+        self.context_relation = self.param("context_relation", vectors, shape)
+        self.hidden_entity = self.param("hidden_entity", vectors, (1, self.dim))
+        self.context_layers = [ContextLayer() for _ in range(self.layers)]
+        self.guess = nn.Dense(self.dim)
+
+    def __call__(
+        self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
+    ) -> tuple[Float[Array, "S H N"], InContext]:
+        """Logits of every entity as tail of each (head, relation), and in training the guesses."""
+        table = self.entities(literals, train=train)
+        encoded = self._encoded(table, relations, literals)
+        logits = self.score(encoded, heads, train=train)
+        if self.is_initializing():
+            self.guess(table)
+        if not train:
+            return logits, encoded
+        hidden = jax.random.bernoulli(self.make_rng("view_noise"), HIDDEN, table.shape[:1])
+        seen = jnp.where(hidden[:, None], self.hidden_entity, table)
+        guesses = self.guess(self._in_context(seen, literals))
+        return logits, encoded.replace(guesses=guesses, table=table, hidden=hidden)  # type: ignore[attr-defined]
+
+    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> InContext:
+        """The entities in their contexts."""
+        return self._encoded(self.entities(literals, train=train), relations, literals)
+
+    def score(self, encoded: InContext, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
+        """Logits [S, H, N]; rank these, never their sigmoid."""
+        del train  # dropout is applied in the entity table
+        distance = pairwise.l1_distance if self.norm == 1 else pairwise.l2_distance
+        entities = encoded.scored.entities
+        moved = entities[heads] + encoded.scored.relations[:, None]
+        return self.margin - distance(moved, jnp.broadcast_to(entities, (heads.shape[0], *entities.shape)))
+
+    def _encoded(self, table: Array, relations: Int[Array, " S"], literals: Literals) -> InContext:
+        vectors = self._in_context(table, literals)
+        return InContext(SharedVectors(vectors, self.relation_embedding[relations]))
+
+    def _in_context(self, rows: Float[Array, "N d"], literals: Literals) -> Float[Array, "N d"]:
+        total = rows
+        for layer in self.context_layers:
+            rows = layer(rows, self.context_relation, literals.facts)
+            total = total + rows
+        return total
+
+
+def guessing_loss(config: ConfigDict) -> SecondLoss:
+    """Cross-entropy over all entities, of the step's real queries whose head is hidden."""
+    del config
+
+    def loss(encoded: InContext, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
+        del logits, key  # entities are hidden in the model
+        scores = encoded.guesses[batch.heads] @ encoded.table.T
+        own = jnp.take_along_axis(scores, batch.heads[..., None], axis=-1)[..., 0]
+        counted = (encoded.hidden[batch.heads] & batch.mask).astype(scores.dtype)
+        return (counted * (jax.nn.logsumexp(scores, axis=-1) - own)).sum(), counted.sum()
+
+    return loss
+
+
+def from_config(config: ConfigDict, sizes: GraphSizes) -> SLiCE:
+    """The model of `model.{dim,attributes}`, `graph.layers`, `score.{norm,margin,dropout}`.
+
+    `okcl.weight` weighs its second loss.
+    """
+    return SLiCE(
+        sizes=sizes,
+        dim=config.model.dim,
+        entities=EntityTable(
+            sizes.entities,
+            config.model.dim,
+            attributes=config.model.attributes,
+            dropout=config.score.dropout,
+        ),
+        layers=config.graph.layers,
+        norm=config.score.norm,
+        margin=config.score.margin,
+    )
+
+
+MODEL = ModelSpec(from_config, per_entity=("embedding",), reads_facts=True, second_loss=guessing_loss)
