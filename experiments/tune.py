@@ -57,6 +57,7 @@ QUERY_DROPOUTS: Mapping[str, Knob] = {
     "query.input_dropout": ("uniform", 0.0, 0.6),
     "query.feature_dropout": ("uniform", 0.0, 0.6),
 }
+SECOND_LOSS: Mapping[str, Knob] = {"okcl.weight": ("log", 0.03, 1.0)}
 NUMCOKE: Mapping[str, Knob] = {
     **MARGIN,
     "attention.relation_weight": ("uniform", 0.0, 1.0),
@@ -74,6 +75,14 @@ OWN: Mapping[str, Mapping[str, Knob]] = {
     "tucker": QUERY_DROPOUTS,
     "rgcn": {"graph.edge_dropout": ("uniform", 0.0, 0.6), "graph.bases": ("choice", (2, 4, 8))},
     "mtkgnn": {"okcl.weight": ("log", 0.1, 10.0)},
+    "wgcn": QUERY_DROPOUTS,
+    "lorentzkg": MARGIN,
+    "cone": SECOND_LOSS,
+    "kgdm": SECOND_LOSS,
+    "rule": {**MARGIN, **SECOND_LOSS},
+    "bigi": {**MARGIN, **SECOND_LOSS},
+    "slice": {**MARGIN, **SECOND_LOSS},
+    "nekg": MARGIN,
     "nrn": {**MARGIN, "model.value_encoding": ("choice", ("dice", "sinusoidal"))},
     "simgcl": {
         **MARGIN,

@@ -256,7 +256,13 @@ def test_only_models_with_attention_heads_need_a_multiple_of_them() -> None:
 @pytest.mark.parametrize("normalize", ["minmax", "quantile", "zscore", "none"])
 def test_models_of_values_from_0_to_1_refuse_other_scales(normalize: str) -> None:
     config = changed("data.normalize", normalize)
-    for model, encoding in (("nrn", "dice"), ("mtkgnn", "dice"), ("nrn", "sinusoidal"), ("literale", "dice")):
+    for model, encoding in (
+        ("nrn", "dice"),
+        ("mtkgnn", "dice"),
+        ("nekg", "dice"),
+        ("nrn", "sinusoidal"),
+        ("literale", "dice"),
+    ):
         config.model.name, config.model.value_encoding = model, encoding
         if normalize in ("minmax", "quantile") or (model, encoding) in (
             ("nrn", "sinusoidal"),
