@@ -10,10 +10,11 @@ spelling, which is about information extraction; "logical rules to enhance reaso
     score      = f + g + b_t                                            g is 0 where no rule leads to t
     loss       = BCE + lambda mean of softplus(-w_k) + softplus(w_k*)   k*: one relation of k replaced
 
-count_k is the number of ways along training facts that the body of the rule describes, divided by 1 +
-itself. That paper mines rules with another program; here they come from the training facts before the first
-step (`mined_rules.py`).  It trains f and w first and g after; here all is trained at once, with this
-package's BCE. Its w_k has an entry for each of the d / 2 angles, here it is their mean.
+count_k is n / (1 + n) of the number n of ways along training facts that the rule's body describes, where the
+paper has n itself.  That paper mines rules with another program; here they come from the training facts
+before the first step (`mined_rules.py`).  It trains f and w first and g after; here all is trained at once,
+with this package's BCE.  The public code's w_k has an entry for each of the d / 2 angles, here it is one
+number.
 """
 
 import functools
