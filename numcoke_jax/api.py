@@ -28,7 +28,7 @@ from numcoke_jax.data.tables.cells import column_numbers, frame_table
 from numcoke_jax.data.tables.comparisons import OWN_TABLE, ComparisonSettings
 from numcoke_jax.data.tables.draws import is_number
 from numcoke_jax.data.tables.facts import DEFAULT_SHARES, FactChoice
-from numcoke_jax.data.tables.own import own_table
+from numcoke_jax.data.tables.own import INDEX, own_table
 from numcoke_jax.data.variants import SIDES, Change
 from numcoke_jax.inference.explain import explain
 from numcoke_jax.inference.impute import cell_frame, impute
@@ -83,7 +83,8 @@ class NumericKG:
 
         Args:
           frame: one row per entity; missing values as NaN, None or NA.
-          name: the column that names the entities, or several, joined by ", ".
+          name: the column that names the entities, or several, joined by ", "; "index": the labels of the
+            rows, or their numbers, row 1, row 2 and so on.
           relations: one or several numeric columns that get a relation each; (): all fields.
           fields: one or several numeric columns stored as values; (): every numeric one.
           categories: columns that become facts, such as (song, "artist", value): `data/tables/categories.py`.
@@ -103,7 +104,7 @@ class NumericKG:
         for key in settings:
             if key not in known:
                 raise UserError(f"from_table: {key} is not a setting; the settings are {', '.join(known)}")
-        file = frame_table("table", frame, Reading(dates, parse))
+        file = frame_table("table", frame, Reading(dates, parse), INDEX if INDEX in names else "")
         table = own_table(file, names, compared, stored, symbolic)
         chosen = dataclasses.replace(OWN_TABLE, **settings)
         fields_of_relations = compared or table.fields
@@ -158,8 +159,9 @@ class NumericKG:
             split=split if isinstance(split, str) else tuple(split),
             seed=seed,
         )
-        reading = Reading(dates, parse)
-        entities = None if attributes is None else frame_table("attributes", attributes, reading)
+        entities, reading, index = None, Reading(dates, parse), INDEX if INDEX in chosen.name else ""
+        if attributes is not None:
+            entities = frame_table("attributes", attributes, reading, index)
         return cls(build_facts(frame_table("facts", facts), entities, chosen))
 
     @classmethod

@@ -25,7 +25,7 @@ from numcoke_jax.data.tables.cells import read_table
 from numcoke_jax.data.tables.comparisons import DIRECTIONS, GROUPS, OWN_TABLE, PROTOCOLS, ComparisonSettings
 from numcoke_jax.data.tables.facts import BY_COLUMN, BY_ORDER
 from numcoke_jax.data.tables.known import TABLES, EntityTable
-from numcoke_jax.data.tables.own import own_table
+from numcoke_jax.data.tables.own import INDEX, own_table
 from numcoke_jax.system.errors import UserError, suggestion
 from numcoke_jax.system.files import home_path
 
@@ -60,7 +60,7 @@ def add_options(parser: OneLineParser, command: str) -> None:
     parser.epilog = EPILOG
     known = ", ".join(TABLES)
     for name, meaning in (
-        ("name", "that name an entity, joined by ', '; known tables have their own"),
+        ("name", "that name an entity, joined by ', '; index: the number of the row"),
         ("relations", "with numbers that get a relation (default: all fields, or a known table's own)"),
         ("fields", "with numbers stored as literals, besides those of --relations (default: all)"),
         ("categories", "that become facts, such as artist: (song, artist, its value)"),
@@ -179,8 +179,11 @@ def chosen_table(options: argparse.Namespace) -> tuple[EntityTable, tuple[str, .
         raise UserError("--dir: only known tables are looked for there; omit it, or write it into --table")
     file = dataclasses.replace(read_table(path), reading=Reading(options.dates, options.parse))
     if not options.name:
-        raise UserError(f"--name: give the column that names an entity; {suggestion('', file.columns)}")
-    names = split_names("--name", options.name, file.columns)
+        raise UserError(
+            f"--name: give the column that names an entity, or --name={INDEX} for the number of the row; "
+            f"{suggestion('', file.columns)}"
+        )
+    names = split_names("--name", options.name, (*file.columns, INDEX))
     compared = split_names("--relations", options.relations, file.columns) if options.relations else ()
     stored = split_names("--fields", options.fields, file.columns) if options.fields else ()
     given = options.categories

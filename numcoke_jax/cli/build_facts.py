@@ -10,6 +10,7 @@ from numcoke_jax.data.files.numbers import Reading
 from numcoke_jax.data.load import LoadedGraph, build_facts
 from numcoke_jax.data.tables.cells import TableFile, read_table
 from numcoke_jax.data.tables.facts import DEFAULT_SHARES, FactChoice
+from numcoke_jax.data.tables.own import INDEX
 from numcoke_jax.system.errors import UserError, suggestion
 from numcoke_jax.system.files import home_path
 
@@ -86,4 +87,4 @@ def _columns(option: str, text: str | None, table: TableFile) -> tuple[str, ...]
         raise UserError(
             f"{option} is missing: give a column of {table.where}; {suggestion('', table.columns)}"
         )
-    return split_names(option, text, table.columns)
+    return split_names(option, text, (*table.columns, *([INDEX] if option == "--name" else [])))

@@ -255,7 +255,7 @@ MISTAKES = [
     (["--table=TABLE", "--name=Name"], "missing: --out"),
     (
         ["--table=TABLE", "--out=OUT"],
-        "--name: give the column that names an entity; there is 'Name', 'Weight'",
+        "--name: give the column that names an entity, or --name=index for the number of",
     ),
     (["--table=TABLE", "--name=name", "--out=OUT"], "--name: no column 'name'; did you mean 'Name'?"),
     (["--table=TABLE", "--name=Name", "--relations=Wieght", "--out=OUT"], "did you mean 'Weight'?"),
@@ -267,7 +267,8 @@ MISTAKES = [
         ["--table=TABLE", "--name=Name", "--relations=Colour", "--out=OUT"],
         "'red' in data row 1 (not a number)",
     ),
-    (["--table=TABLE", "--name=Colour", "--out=OUT"], "0 comparisons leave none for training"),
+    (["--table=TABLE", "--name=Colour", "--out=OUT"], "names 1 thing in 30 rows, such as 'red' in several"),
+    (["--table=TABLE", "--name=Colour", "--out=OUT"], "unique are 'Name'; or name=\"index\", the number of"),
     (["--table=absent.csv", "--name=n", "--out=OUT"], "absent.csv: no such file"),
     (["--table=car", "--out=OUT"], "--table: no file and no known table 'car'; did you mean 'cars'?"),
     (["--table=cars", "--name=Name", "--out=OUT"], "table cars has its own; leave them out"),

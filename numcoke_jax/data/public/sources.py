@@ -27,7 +27,6 @@ from numcoke_jax.data.public.downloads import (
     file_hash,
     version_notice,
 )
-from numcoke_jax.data.tables.categories import with_categories
 from numcoke_jax.data.tables.cells import TableFile, read_table
 from numcoke_jax.data.tables.known import (
     CARS,
@@ -39,6 +38,7 @@ from numcoke_jax.data.tables.known import (
     entity_table,
     table_spec,
 )
+from numcoke_jax.data.tables.own import with_categories
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.system.files import home_path
 

@@ -8,35 +8,30 @@ A cell says (entity of the row, column, value); an empty one says nothing.  The 
 """
 
 import collections
-import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from numcoke_jax.data.tables.cells import MISSING, TableFile, column_numbers
-from numcoke_jax.data.tables.known import EntityTable
 from numcoke_jax.system.errors import UserError, plural, plural_of, shown_name, suggestion
 
+Facts = tuple[tuple[str, str, str], ...]  # by name
 
-def with_categories(
-    table: EntityTable, file: TableFile, columns: Sequence[str], others: Collection[str] = ()
-) -> EntityTable:
-    """The entities of a table with the facts of its categorical columns, and what they are in words.
+
+def category_facts(
+    file: TableFile, rows: Mapping[str, int], columns: Sequence[str], others: Collection[str] = ()
+) -> tuple[Facts, list[str]]:
+    """The facts (entity, column, value) of categorical columns, and what they are in words.
 
     Args:
-      table: the entities of `file`.
       file: the table.
-      columns: its categorical columns.
+      rows: entity -> its row.
+      columns: the categorical columns.
       others: names of further entities of the graph.
 
     Raises:
       UserError: a column is missing or has no value, or "column: value" is the name of an entity.
     """
-    for column in columns:
-        if column not in file.columns:
-            raise UserError(
-                f"{file.where}: categories: no column {column!r}; {suggestion(column, file.columns)}"
-            )
-    entities = {*table.entities, *others}
-    cells = {column: _values(table, file, column) for column in columns}
+    entities = {*rows, *others}
+    cells = {column: _values(file, column, rows.values()) for column in columns}
     shared = collections.Counter(value for values in cells.values() for value in {*values} - {""})
     facts, notices = [], []
     for column, values in cells.items():
@@ -51,21 +46,26 @@ def with_categories(
                 f"{file.where}: categories: {shown_name(taken[0])} would be a value of {column!r} and is an "
                 "entity already; rename the column"
             )
-        rows = [(entity, names[value]) for entity, value in zip(table.entities, values, strict=True) if value]
-        facts += [(entity, column, name) for entity, name in rows]
+        found = [(entity, column, names[value]) for entity, value in zip(rows, values, strict=True) if value]
+        facts += found
         kind = "of these entities" if links else f"such as {shown_name(names[different[0]])}"
-        told = f"{plural(len(rows), 'fact')} about {plural(len(different), 'value')}, {kind}"
-        empty = len(values) - len(rows)
+        told = f"{plural(len(found), 'fact')} about {plural(len(different), 'value')}, {kind}"
+        empty = len(values) - len(found)
         left = f"; {plural_of(empty, 'entity has', 'entities have')} none" if empty else ""
-        notices.append(f"{table.name}: category {column!r}: {told}{left}")
-    return dataclasses.replace(table, categories=tuple(facts), notices=(*table.notices, *notices))
+        notices.append(f"category {column!r}: {told}{left}")
+    return tuple(facts), notices
 
 
-def _values(table: EntityTable, file: TableFile, column: str) -> list[str]:
-    """The value of each entity, "" without one; raises UserError if no entity has one."""
+def _values(file: TableFile, column: str, rows: Collection[int]) -> list[str]:
+    """The values of a column in some rows, "" for none.
+
+    Raises:
+      UserError: there is no such column, or no value in it.
+    """
+    if column not in file.columns:
+        raise UserError(f"{file.where}: categories: no column {column!r}; {suggestion(column, file.columns)}")
     names = file.names(column)
-    values = [names[row].strip() for row in table.rows]
-    values = ["" if value.lower() in MISSING else value for value in values]
+    values = ["" if names[row].strip().lower() in MISSING else names[row].strip() for row in rows]
     if not any(values):
         raise UserError(f"{file.where}: categories: column {column!r} is empty; leave it out")
     return values

@@ -142,8 +142,10 @@ def read_table(path: str | Path) -> TableFile:
     return _read_text(path, _decode(path, data), tabs=Path(name).suffix.lower() in (".tsv", ".tab"))
 
 
-def frame_table(where: str, frame: pd.DataFrame, reading: Reading = PLAIN) -> TableFile:
+def frame_table(where: str, frame: pd.DataFrame, reading: Reading = PLAIN, index: str = "") -> TableFile:
     """The columns of a pandas table, with their titles as text; `where` is for messages.
+
+    `index` is a title for its labels of rows, if they are more than numbers in turn, and no column has it.
 
     Raises:
       UserError: it is not a DataFrame, there is no column, or two titles are the same text.
@@ -155,6 +157,8 @@ def frame_table(where: str, frame: pd.DataFrame, reading: Reading = PLAIN) -> Ta
         raise UserError(f"{where}: has no columns")
     _refuse_repeated(where, titles)
     columns = {title: frame.iloc[:, place].tolist() for place, title in enumerate(titles)}
+    if index and index not in columns and not isinstance(frame.index, pd.RangeIndex):
+        columns[index] = frame.index.tolist()
     return TableFile(where, columns, reading)
 
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 from numcoke_jax.data.graph import RELATION, SPLITS
 from numcoke_jax.data.tables.cells import TableFile, column_numbers
 from numcoke_jax.data.tables.draws import SPLIT_STREAM, check_integer, check_shares, split_triples, stream
+from numcoke_jax.data.tables.known import joined_names
 from numcoke_jax.system.errors import UserError, plural, plural_of, printable, suggestion
 
 DEFAULT_SHARES = (0.8, 0.1, 0.1)
@@ -150,12 +151,6 @@ def read_facts(table: TableFile, choice: FactChoice) -> FactTable:
     if repeated:
         notices.append(f"{title}: {plural(repeated, 'row')} with a repeated fact, which counts once")
     return FactTable(table.where, entities, names, distinct, tuple(notices))
-
-
-def joined_names(table: TableFile, columns: Sequence[str]) -> list[str]:
-    """A name per row, of one column or of several joined by ", "; "" if all are empty."""
-    cells = [table.names(column) for column in columns]
-    return [", ".join(row) if any(row) else "" for row in zip(*cells, strict=True)]
 
 
 def _ids(names: Sequence[str]) -> tuple[tuple[str, ...], np.ndarray]:

@@ -212,6 +212,12 @@ def entity_table(spec: TableSpec, table: TableFile) -> EntityTable:
     )
 
 
+def joined_names(table: TableFile, columns: Sequence[str]) -> list[str]:
+    """A name per row, of one column or of several joined by ", "; "" if all are empty."""
+    cells = [table.names(column) for column in columns]
+    return [", ".join(row) if any(row) else "" for row in zip(*cells, strict=True)]
+
+
 def entity_names(spec: TableSpec, table: TableFile) -> list[str]:
     """One name per row; "" if every column that makes it is empty."""
     cells = [table.names(column) for column in spec.name_columns]

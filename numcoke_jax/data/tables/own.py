@@ -1,16 +1,22 @@
 """A user's own table: which columns name its entities, and which of them are numeric fields."""
 
+import collections
 import dataclasses
+import itertools
 import os
 from collections.abc import Collection, Sequence
 
 from numcoke_jax.data.files.numbers import A_DATE, NEARLY_NUMBERS
-from numcoke_jax.data.tables.categories import with_categories
+from numcoke_jax.data.tables.categories import category_facts
 from numcoke_jax.data.tables.cells import SAVED_INDEX, TableFile, describe_cells
-from numcoke_jax.data.tables.known import EntityTable, TableSpec, entity_table, parse_hint
-from numcoke_jax.system.errors import UserError, suggestion
+from numcoke_jax.data.tables.known import EntityTable, TableSpec, entity_table, joined_names, parse_hint
+from numcoke_jax.system.errors import UserError, plural, printable, suggestion
 
 SHOWN_COLUMNS = 8  # in the notice of columns without a number
+INDEX = "index"  # as a name column that the table does not have: the number of the row
+FEW_REPEATS, FEW_SHARE = 3, 0.01  # rows that repeat a name, up to which one of each is taken
+SEARCHED_COLUMNS = 30  # for columns, and pairs of columns, that are unique
+SHOWN_KEYS = 5
 
 
 def own_table(
@@ -25,18 +31,21 @@ def own_table(
 
     Args:
       table: one row per entity.
-      name: the columns that name it, joined by ", ".
+      name: the columns that name it, joined by ", "; "index" in a table without one: row 1, row 2 and so on.
       relations: columns of numbers that are compared, and are fields, too.
       fields: further columns of numbers; (): every column that holds numbers only and is no category.
       categories: columns that become facts; see `categories.py`.
       others: names of further entities of the graph.
 
     Raises:
-      UserError: a column is missing or holds something else, or there is no column of numbers.
+      UserError: a column is missing or holds something else, there is no column of numbers, or names repeat
+        in more than a few rows (with the columns that are unique).
     """
+    table = with_index(table, name)
     for column in (*name, *relations, *fields):
         if column not in table.columns:
             raise UserError(f"{table.where}: no column {column!r}; {suggestion(column, table.columns)}")
+    _check_repeats(table, name)
     stored, notices = tuple(fields), list[str]()
     if not fields:
         stored, notices = numeric_columns(table, (*name, *relations, *categories))
@@ -50,6 +59,82 @@ def own_table(
     notices.insert(0, f"{title}: fields {', '.join(every)}")
     found = dataclasses.replace(found, notices=(*notices, *found.notices))
     return with_categories(found, table, categories, others)
+
+
+def with_categories(
+    table: EntityTable, file: TableFile, columns: Sequence[str], others: Collection[str] = ()
+) -> EntityTable:
+    """The entities of `file` with the facts of its categorical columns; see `category_facts`."""
+    entities = dict(zip(table.entities, table.rows, strict=True))
+    facts, notices = category_facts(file, entities, columns, others)
+    told = (f"{table.name}: {notice}" for notice in notices)
+    return dataclasses.replace(table, categories=facts, notices=(*table.notices, *told))
+
+
+def with_index(table: TableFile, name: Sequence[str]) -> TableFile:
+    """The table with the numbers of its rows as a column, if that is what names its entities."""
+    if INDEX not in name or INDEX in table.columns:
+        return table
+    rows = [f"row {number}" for number in range(1, table.num_rows + 1)]
+    return dataclasses.replace(table, columns={**table.columns, INDEX: rows})
+
+
+def _check_repeats(table: TableFile, name: Sequence[str]) -> None:
+    """Raises UserError if more than a few rows repeat a name, and would be left out."""
+    names = [text for text in joined_names(table, name) if text]
+    repeats = len(names) - len(set(names))
+    allowed = max(FEW_REPEATS, FEW_SHARE * len(names))
+    if repeats > allowed:
+        column, verb = ("columns", "name") if len(name) > 1 else ("column", "names")
+        raise UserError(
+            f"{table.where}: {column} {', '.join(map(repr, name))} {verb} {plural(len(set(names)), 'thing')} "
+            f"in {plural(len(names), 'row')}, such as {printable(repr(_most_frequent(names)))} in several; "
+            f"{_unique_columns(table, name, allowed)}"
+        )
+
+
+def column_texts(table: TableFile, column: str) -> list[str]:
+    """The names in a column, [] if it holds something that is none."""
+    try:
+        return table.names(column)
+    except UserError:
+        return []
+
+
+def _most_frequent(names: Sequence[str]) -> str:
+    return collections.Counter(names).most_common(1)[0][0]
+
+
+def _unique_columns(table: TableFile, name: Sequence[str], allowed: float) -> str:
+    """The columns, or else pairs of columns, whose names are there in every row and differ, in words.
+
+    Args:
+      table: any table.
+      name: the columns that do not.
+      allowed: rows that may repeat a name.
+    """
+    columns = {}
+    for column in itertools.islice(filter(None, table.columns), SEARCHED_COLUMNS):
+        values, observed, wrong, _ = table.numbers(column)
+        measured = observed.any() and not wrong and (values % 1 != 0).any()  # 71.3: no name
+        texts = [] if measured else column_texts(table, column)
+        if texts and all(texts):
+            columns[column] = texts
+    first = [*(column for column in name if column in columns), *(key for key in columns if key not in name)]
+    number = f'or name="{INDEX}", the number of the row'
+    for limit, count in itertools.product((0, allowed), (1, 2)):
+        repeats = {
+            chosen: table.num_rows - len(set(zip(*(columns[column] for column in chosen), strict=True)))
+            for chosen in itertools.combinations(first, count)
+        }
+        found = [chosen for chosen, rows in repeats.items() if rows <= limit]
+        if found:
+            listed = ", ".join(" with ".join(map(repr, chosen)) for chosen in found[:SHOWN_KEYS])
+            more = f" and {len(found) - SHOWN_KEYS} more" if len(found) > SHOWN_KEYS else ""
+            most = max(repeats[chosen] for chosen in found)
+            but = f", but for {plural(most, 'row')}" if most else ""
+            return f"unique are {listed}{more}{but}; {number}"
+    return f"no column and no pair of columns is unique: merge the rows of an entity into one; {number}"
 
 
 def numeric_columns(file: TableFile, taken: Collection[str]) -> tuple[tuple[str, ...], list[str]]:
