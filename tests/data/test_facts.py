@@ -199,8 +199,8 @@ MISTAKES: list[tuple[pd.DataFrame, pd.DataFrame | None, dict[str, Any], str]] = 
         results(),
         PLAYERS,
         {"name": "country"},
-        "none of the names in column 'country', such as 'ch', is a head or tail in facts, such as 'p0'; column "
-        "'player' has 8 of the 8 heads and tails",
+        "none of the names in column 'country', such as 'ch', is a head or tail in facts, such as 'p0'; "
+        "column 'player' has 8 of the 8 heads and tails",
     ),
     (
         results(),
