@@ -11,6 +11,7 @@ import pytest
 
 from numcoke_jax.data.files.findings import GraphReport
 from numcoke_jax.data.files.folder import read_folder
+from numcoke_jax.data.files.ids import read_ids
 from numcoke_jax.data.load import load_folder
 from numcoke_jax.runs.screen import Screen
 
@@ -50,9 +51,11 @@ def test_swapped_columns_are_asked_about(cases_dir: Path) -> None:
     assert report.suspicions == [
         "the middle column looks like entities: 37 of its 39 names also stand in the first one, and it has "
         "39 different names, the last column 3; each line needs head, relation, tail: are the columns in "
-        "another order (head, tail, relation)?"
+        "another order (head, tail, relation)? numcoke data convert --order=head,tail,relation puts them right"
     ]
     assert report.notices()[0] == report.suspicions[0]
+    graph, mended = read_ids(cases_dir / "G_swapped_columns_hrt", ("head", "tail", "relation"))
+    assert (graph.num_relations, mended.suspicions) == (3, [])
 
 
 @pytest.mark.parametrize("ids", [True, False])
@@ -65,9 +68,10 @@ def test_every_order_with_entities_in_the_middle_is_asked_about(
     if order[1] == 1:  # relations in the middle: head and tail may have changed places, nobody can tell
         assert found == []
         return
-    named = "(relation, head, tail)" if order[0] == 1 else "(head, tail, relation)"
+    named = "relation, head, tail" if order[0] == 1 else "head, tail, relation"
+    remedy = f"numcoke data convert --order={named.replace(' ', '')} puts them right"
     assert len(found) == 1
-    assert "looks like entities" in found[0] and found[0].endswith(f"{named}?")
+    assert "looks like entities" in found[0] and found[0].endswith(f"({named})? {remedy}")
 
 
 def test_heads_and_tails_without_a_common_name_are_told_by_their_number(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL
 from numcoke_jax.system.errors import plural, plural_of, shown_name
 
 COLUMNS = ("first", "middle", "last")
-ORDERS = {HEAD: "relation,head,tail", TAIL: "head,tail,relation"}  # by where the relations seem to be
+ORDERS = {HEAD: "relation, head, tail", TAIL: "head, tail, relation"}  # by where the relations seem to be
 MOSTLY = 0.5  # share of names from which they are taken for entities
 MANY_TIMES = 10  # more names in the middle than outside, if they are no names of the other column
 FEWEST = 3  # names in the middle: with fewer, anything goes
@@ -52,7 +52,7 @@ def column_order(
     return [
         f"the middle column looks like entities: {what}it has {names:,} different names, the {COLUMNS[few]} "
         f"column {counts[few]:,}; each line needs head, relation, tail: are the columns in another order "
-        f"({ORDERS[few]})? numcoke data convert --order={ORDERS[few]} writes such files as they should be"
+        f"({ORDERS[few]})? numcoke data convert --order={ORDERS[few].replace(' ', '')} puts them right"
     ]
 
 
