@@ -51,7 +51,8 @@ def test_swapped_columns_are_asked_about(cases_dir: Path) -> None:
     assert report.suspicions == [
         "the middle column looks like entities: 37 of its 39 names also stand in the first one, and it has "
         "39 different names, the last column 3; each line needs head, relation, tail: are the columns in "
-        "another order (head, tail, relation)? numcoke data convert --order=head,tail,relation puts them right"
+        "another order (head, tail, relation)? numcoke data convert --order=head,tail,relation puts them "
+        "right"
     ]
     assert report.notices()[0] == report.suspicions[0]
     graph, mended = read_ids(cases_dir / "G_swapped_columns_hrt", ("head", "tail", "relation"))
