@@ -9,6 +9,8 @@ A data set is a config file; @DIR names a folder in text layout to use in place 
 * given: the graph as it is;
 * hidden: no literal of a field that a relation is named after (data.hide), so that nothing can be looked up;
 * noisy: a tenth of the training facts turned around (data.reversed=0.1);
+* distance: mixes of two fields compared by their distance, not their sum (data.synthetic_mix=distance, of
+  configs/synthetic.py);
 * held_out: a fifth of the entities in no training fact, ranked from their values (eval.inductive=0.2).
 
 Everything is fitted in seconds, without chance but for the posterior's draws.  So a seed is also `data.seed`:
@@ -63,6 +65,7 @@ CASES: Mapping[str, Mapping[str, Any]] = {
     "given": {},
     "hidden": {},  # data.hide: the graph says which
     "noisy": {"data.reversed": 0.1},
+    "distance": {"data.synthetic_mix": "distance"},
     "held_out": {"eval.inductive": 0.2},
 }
 REFERENCES = ("raw", "bounds", "posterior", "bradley_terry", "bradley_terry_compared")
@@ -77,7 +80,7 @@ MODELS: Mapping[str, TableModel] = {
     **{name: TABLE_MODELS[name] for name in ("rakge", "transe", "tucker", "literale")},
 }
 NEEDS_VALUES = ("boosted_pairs",)  # has nothing to work with if they are removed
-OF_ALL_FIELDS = ("bradley_terry_all", "boosted_pairs")  # by default only where the compared ones are hidden
+OF_ALL_FIELDS = ("bradley_terry_all", "boosted_pairs")  # by default only where no single field has the order
 TITLES = {
     "order_accuracy": "accuracy",
     "both observed": "both seen",
@@ -128,7 +131,7 @@ def models_of(text: str, case: str) -> list[str]:
     """
     if not text:
         extra = OF_ALL_FIELDS if importlib.util.find_spec("catboost") else OF_ALL_FIELDS[:1]
-        return ["numeric", *REFERENCES, *(extra if case == "hidden" else ())]
+        return ["numeric", *REFERENCES, *(extra if case in ("hidden", "distance") else ())]
     return checked("models", text, MODELS)
 
 

@@ -107,6 +107,8 @@ _KEYS = (
     _table("data.synthetic_fields", 6, integer(1, 100_000), "M, numeric fields, whose kinds take turns"),
     _table("data.synthetic_relations", 8, integer(1, 100_000),
         "R; the first M compare one field each, the others mixes of two fields"),
+    _table("data.synthetic_mix", "sum", choice("sum", "distance"),
+        "what a mix compares: the sum of two fields' ranks, or how far apart they are, which no sum tells"),
     _table("data.synthetic_triples", 20_000, integer(1, 10**9),
         "facts over all splits; a relation has at most its ordered pairs"),
     _table("data.synthetic_kinds", ("continuous", "discrete", "skewed"),

@@ -7,9 +7,11 @@ N entities have M fields, whose kinds take turns:
 * "skewed": log-normal values with sigma 2: most are small, a few a hundred times larger.
 
 Relation j compares field j.  Relations beyond the last field compare mixes: relation j >= M orders the
-entities by the sum of their mid-ranks in the fields j mod M and (j + j div M) mod M, an order that no
-single field has.  A fact (h, r, t) says that h is above t (below for direction "<"); facts are drawn at
-random from the ordered pairs, none twice.  Everything is a pure function of the settings.
+entities by their mid-ranks in the fields j mod M and (j + j div M) mod M, an order that no single field has:
+by the sum of the two, or by their distance, an order that no sum of functions of single fields has.
+
+A fact (h, r, t) says that h is above t (below for direction "<"); facts are drawn at random from the ordered
+pairs, none twice.  Everything is a pure function of the settings.
 """
 
 import dataclasses
@@ -23,7 +25,7 @@ from numcoke_jax.data.tables.draws import MASK_STREAM, SPLIT_STREAM, mask_cells,
 from numcoke_jax.data.tables.known import RELATION_SUFFIX
 from numcoke_jax.system.errors import UserError
 
-KINDS = choices("data.synthetic_kinds")
+KINDS, MIXES = choices("data.synthetic_kinds"), choices("data.synthetic_mix")
 SKEW = 2.0  # sigma of the normal distribution whose exponential is "skewed"
 VALUE_STREAM, FACT_STREAM = 100, 101  # apart from those of `draws`
 ENUMERATED = 4  # all pairs are listed if there are at most this many per fact asked for
@@ -31,7 +33,7 @@ ENUMERATED = 4  # all pairs are listed if there are at most this many per fact a
 
 @dataclasses.dataclass(frozen=True)
 class SyntheticSettings:
-    """The keys of config.data that a synthetic graph takes; the first six are called `synthetic_...` there.
+    """The keys of config.data that a synthetic graph takes; the first seven are called `synthetic_...` there.
 
     Attributes:
       entities, fields, relations: N, M and R.
@@ -39,6 +41,7 @@ class SyntheticSettings:
         gets all of them.
       kinds: the kinds of the fields in turn, from `KINDS`.
       levels: different values of a discrete field.
+      mix: one of `MIXES`, what the relations beyond the last field compare.
       direction: ">": (h, r, t) holds when h is above t; "<": when it is below.
       split: shares of train, valid and test.
       missing_rate: share of the literals masked.
@@ -52,6 +55,7 @@ class SyntheticSettings:
     triples: int = 20_000
     kinds: tuple[str, ...] = KINDS
     levels: int = 10
+    mix: str = "sum"
     direction: str = ">"
     split: tuple[float, ...] = (0.1, 0.1, 0.8)
     missing_rate: float = 0.2
@@ -69,7 +73,7 @@ def synthetic_graph(settings: SyntheticSettings) -> tuple[NumericGraph, list[str
       UserError: no fact is left to train on.
     """
     values = draw_values(settings)
-    orders = relation_orders(values, settings.relations)
+    orders = relation_orders(values, settings.relations, settings.mix)
     signed = orders if settings.direction == ">" else -orders
     facts, notices = _draw_all_facts(signed, settings)
     used = np.zeros(settings.entities, bool)
@@ -149,12 +153,13 @@ def draw_values(settings: SyntheticSettings) -> np.ndarray:
     return values
 
 
-def relation_orders(values: np.ndarray, relations: int) -> np.ndarray:
+def relation_orders(values: np.ndarray, relations: int, mix: str = "sum") -> np.ndarray:
     """The known order: float64 [N, R]; in relation r an entity is above those with a smaller number.
 
     Args:
       values: float64 [N, M].
       relations: R.
+      mix: one of `MIXES`.
     """
     num_fields = values.shape[1]
     orders = np.empty((len(values), relations))
@@ -163,7 +168,11 @@ def relation_orders(values: np.ndarray, relations: int) -> np.ndarray:
         ranks = np.stack([mid_ranks(column) for column in values.T], axis=1)
         for relation in range(num_fields, relations):
             layer, first = divmod(relation, num_fields)
-            orders[:, relation] = ranks[:, first] + ranks[:, (relation + layer) % num_fields]
+            second = (relation + layer) % num_fields
+            if mix == "sum":
+                orders[:, relation] = ranks[:, first] + ranks[:, second]
+            else:
+                orders[:, relation] = np.abs(ranks[:, first] - ranks[:, second])
     return orders
 
 

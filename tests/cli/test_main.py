@@ -134,7 +134,7 @@ def test_a_flag_file_may_say_which_process_this_is(tmp_path: Path, error_line: C
             ["--", "--mode=eval"],
             "there is no config file --mode=eval; there are configs/cars.py, configs/credit.py, "
             "configs/fb15k_237.py, configs/rakge_credit.py, configs/rakge_spotify.py, configs/spotify.py, "
-            "configs/us_cities.py",
+            "configs/synthetic.py, configs/us_cities.py",
         ),
         (
             ["--mode=trian"],

@@ -221,6 +221,7 @@ def test_every_synthetic_setting_comes_from_its_key():
         "triples": 50,
         "kinds": ("skewed",),
         "levels": 4,
+        "mix": "distance",
     }
     shared: dict[str, Any] = {
         "direction": "<",

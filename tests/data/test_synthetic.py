@@ -135,6 +135,16 @@ def test_mixes_follow_the_sum_of_mid_ranks():
     np.testing.assert_array_equal(relation_orders(values, 1), values[:, :1])
 
 
+def test_mixes_follow_the_distance_of_mid_ranks():
+    """By hand, as above; a field has no distance to itself."""
+    values = np.array([[1.0, 9.0], [2.0, 4.0], [2.0, 4.0], [7.0, 5.0]])
+    orders = relation_orders(values, 5, "distance")
+    np.testing.assert_array_equal(orders[:, :2], values)
+    np.testing.assert_array_equal(
+        orders[:, 2:], [[3.0, 3.0, 0.0], [1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [1.0, 1.0, 0.0]]
+    )
+
+
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=12))
 def test_mid_ranks_count_what_is_below_and_half_of_what_is_equal(numbers):
     values = np.array(numbers, float)
