@@ -112,7 +112,12 @@ def model_and_parameters(config: ConfigDict, sizes: GraphSizes = SIZES) -> tuple
     model = create_model(config, sizes)
     one = jnp.zeros((1,), jnp.int32)
     parameters = parameters_of(model, one, one[:, None], literals(sizes), train=False)
-    for norm in parameters.values():  # of batch normalisation: a variance is positive
+    return model, with_positive_variances(parameters)
+
+
+def with_positive_variances(parameters: dict) -> dict:
+    """The parameters, changed so that batch normalisation finds a variance in each of its running ones."""
+    for norm in parameters.values():
         if isinstance(norm, dict) and "running_variance" in norm:
             norm["running_variance"] = jnp.abs(norm["running_variance"]) + 0.5
-    return model, parameters
+    return parameters

@@ -24,7 +24,7 @@ from numcoke_jax.runs.resume import checkpoints_of
 from numcoke_jax.runs.run import Run, create_run
 from numcoke_jax.runs.screen import Screen
 from numcoke_jax.system.termination import Termination
-from tests.examples import random_like
+from tests.examples import random_like, with_positive_variances
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 WALL_CLOCK = ("queries_per_second", "seconds")  # what no two runs share
@@ -82,9 +82,16 @@ def numcoke(config: ConfigDict) -> ConfigDict:
 
 
 def untrained(config: ConfigDict, run: Run | None = None) -> Trained:
-    """A run whose parameters are random numbers, none of them 0: what reads a model needs no training."""
+    """A run whose parameters are random numbers, none of them 0: what reads a model needs no training.
+
+    Those that are named fixed are what the model makes of the graph.
+    """
     run = run or create_run(config)
-    return Trained(run, random_like(run.abstract_state.params, scale=0.4))
+    parameters = with_positive_variances(random_like(run.abstract_state.params, scale=0.4))
+    if any(name.startswith("fixed_") for name in parameters):
+        fitted = run.refitted(parameters, run.programs.model, run.graph)
+        parameters |= {name: leaf for name, leaf in fitted.items() if name.startswith("fixed_")}
+    return Trained(run, parameters)
 
 
 @contextlib.contextmanager

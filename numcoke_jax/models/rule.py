@@ -5,10 +5,12 @@ public code.  The table of the NumCoKE paper calls it RuIE, and its bibliography
 spelling, which is about information extraction; "logical rules to enhance reasoning" is this one.
 
     f(h, r, t) = epsilon - sum over entries |h * exp(i a_r) - t|        complex vectors of d / 2 entries
-    w_k        = epsilon / 2 - mean |sum over the body of +-a + z_k - a_r|      rule k of r; - for inverses
+    w_k        = 5 - u mean |sum over the body of +-a + z_k - a_r|      rule k of r; - for inverses
     g(h, r, t) = v relu(norm(sum over rules of count_k(h, t) w_k m_k))          m_k of `FEATURES` numbers
     score      = f + g + b_t                                            g is 0 where no rule leads to t
     loss       = BCE + lambda mean of softplus(-w_k) + softplus(w_k*)   k*: one relation of k replaced
+
+u = (epsilon + 2) / pi: that code stores angles in units of which a whole vector sums up to about epsilon.
 
 count_k is n / (1 + n) of the number n of ways along training facts that the rule's body describes, where the
 paper has n itself.  That paper mines rules with another program; here they come from the training facts
@@ -39,6 +41,7 @@ from numcoke_jax.models.mined_rules import RULES, mined
 from numcoke_jax.models.ops import pairwise
 
 FEATURES = 16
+RULE_MARGIN, PADDING = 5.0, 2.0  # that code's, for UMLS
 
 
 @struct.dataclass
@@ -151,7 +154,7 @@ class RulE(nn.Module):
         both_ways = jnp.concatenate([self.relation_angle, -self.relation_angle])
         angles = jnp.where((bodies >= 0)[..., None], both_ways[bodies], 0.0).sum(2)
         away = jnp.abs(angles + self.rule_vector - self.relation_angle[:, None]).mean(-1)
-        return self.margin / 2.0 - away
+        return RULE_MARGIN - (self.margin + PADDING) / math.pi * away
 
     def _rule_loss(self, key: Key[Array, ""]) -> SumAndCount:
         bodies = self._bodies()

@@ -29,7 +29,8 @@ def weight(parameters: Parameters, config: Any, relation: int, number: int, body
     total = parameters["rule_vector"][relation][number] - signed_angles(parameters, relation)
     for part in body:
         total = total + signed_angles(parameters, part)
-    return config.score.margin / 2.0 - sum(abs(x) for x in total.tolist()) / len(total)
+    unit = (config.score.margin + 2.0) / math.pi
+    return 5.0 - unit * sum(abs(x) for x in total.tolist()) / len(total)
 
 
 def ways(facts: list, relations: int, body: list[int], head: int, tail: int) -> int:
