@@ -5,6 +5,8 @@ the keyboard; 141 nobody reads the output any more; 143 terminated, the state sa
 """
 
 import argparse
+import atexit
+import gc
 import io
 import itertools
 import os
@@ -24,6 +26,7 @@ NOBODY_READS = 141  # what a shell reports of a process that SIGPIPE ended
 HELP_WIDTH = 80
 LONGEST_COMPLAINT = 400  # characters of what argparse says
 LONGEST_MESSAGE = 2000  # characters of the one line on stderr
+COLLECT_AFTER = 50_000  # new objects, before Python looks for garbage among them
 KEPT_END = 400  # of them, the last ones of a longer message, where the remedy is
 
 
@@ -123,6 +126,7 @@ def run_command(action: Callable[[], int], interrupted: str = "") -> int:
       action: the command itself.
       interrupted: what to say when the user stops it from the keyboard, unless the action says it.
     """
+    _collect_rarely()
     _open_what_is_closed()
     escape_what_cannot_be_shown()
     try:
@@ -155,6 +159,16 @@ def _told(action: Callable[[], int], interrupted: str) -> int:
         return _fail(f"{where}{error.strerror or error}; fix this, then run the same command again", 2)
     except KeyboardInterrupt as stopped:
         return _fail(str(stopped) or interrupted or "interrupted", 130)
+
+
+def _collect_rarely() -> None:
+    """Spares the search for garbage in what stays to the end: a tenth of the time of a short command.
+
+    Importing JAX and tracing a model make a million objects, which Python would go through again and again,
+    and once more before it exits.
+    """
+    gc.set_threshold(COLLECT_AFTER)
+    atexit.register(gc.freeze)
 
 
 def _open_what_is_closed() -> None:

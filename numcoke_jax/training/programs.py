@@ -88,7 +88,7 @@ def _programs(settings: _Settings, sizes: GraphSizes, entities_per_step: int) ->
         state = create_state(model, optimizer, unpadded(literals, sizes.entities), key=key)
         return placement.padded(state)
 
-    abstract_state = _abstract_state(new_state, _abstract_literals(config, sizes), placement)
+    abstract_state = _abstract_state(new_state, _abstract_literals(config, sizes, placement), placement)
     places = jax.tree.map(lambda leaf: leaf.sharding, abstract_state)
 
     def step(state: TrainState, batch: Batch, literals: Literals) -> tuple[TrainState, jax.Array]:
@@ -129,11 +129,13 @@ def create_objective(config: ConfigDict) -> Objective:
     )
 
 
-def _abstract_literals(config: ConfigDict, sizes: GraphSizes) -> Literals:
-    """Literals of a graph, as far as the shapes of a model's parameters depend on them."""
-    values = jax.ShapeDtypeStruct((sizes.entities, sizes.fields), jnp.float32)
+def _abstract_literals(config: ConfigDict, sizes: GraphSizes, placement: Placement) -> Literals:
+    """Literals of a graph as they are placed, as far as the shapes of a model's parameters depend on them."""
+    parts, place = placement.shape[1], placement.sharding("entity")
+    shape = (-(-sizes.entities // parts) * parts, sizes.fields)
+    values = jax.ShapeDtypeStruct(shape, jnp.float32, sharding=place)
+    observed = jax.ShapeDtypeStruct(shape, jnp.bool, sharding=place)
     facts = jax.ShapeDtypeStruct((1, 3), jnp.int32) if MODELS[config.model.name].reads_facts else None
-    observed = jax.ShapeDtypeStruct(values.shape, jnp.bool)
     return Literals(values=values, observed=observed, positions=values, facts=facts)
 
 
@@ -141,7 +143,8 @@ def _abstract_state(
     new_state: Callable[..., TrainState], literals: Literals, placement: Placement
 ) -> TrainState:
     key = jax.eval_shape(lambda: random_streams.base_key(0))
-    abstract = jax.eval_shape(lambda literals, key: new_state(literals, key=key), literals, key)
+    # Jitted, it is traced here for `create_state` as well.
+    abstract = jax.eval_shape(jax.jit(new_state), literals, key=key)
     return jax.tree.map(
         lambda leaf, place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place),
         abstract,
