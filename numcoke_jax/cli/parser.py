@@ -24,6 +24,7 @@ COMMANDS = {
     "explain": ("use_options", "say why a fact has its score"),
     "impute": ("use_options", "give intervals of missing values"),
     "serve": ("serve.command", "serve a local page and a JSON API about a trained model"),
+    "export": ("export", "take a trained model away: tables and a scoring function"),
     "compare": ("compare", "put finished runs side by side"),
     "audit": ("audit", "recount a run's ranks, and look for leaks"),
     "data check": ("check", "report on a graph in text layout"),

@@ -74,7 +74,7 @@ class Evaluator:
         """The filters of the reported "ranks" and of the "selection" of a model, for who checks them."""
         return {"ranks": self._all_facts, "selection": self._selection}
 
-    def encode(self, params: Any, relation: int) -> Any:
+    def encode(self, params: Any, relation: int | Int[Array, ""]) -> Any:
         """What scoring under `relation` needs: the model's encoding of all N entities."""
         return self._jitted_encode(params, self._literals, jnp.asarray([relation], jnp.int32))
 
