@@ -3,10 +3,8 @@
     python docs/imports.py            prints it
 
 Nodes stand in the order of the contract in pyproject.toml, the highest first; an arrow points at what is
-imported, with the number of imports between modules.  An arrow upwards would point at an earlier node.
+imported.  An arrow upwards would point at an earlier node.
 """
-
-import collections
 
 import grimp
 
@@ -20,23 +18,23 @@ def part_of(module: str) -> str:
     return module.removeprefix(PACKAGE).lstrip(".").partition(".")[0]
 
 
-def arrows() -> dict[tuple[str, str], int]:
-    """(importing part, imported part) -> number of imports between their modules, in the order of `ORDER`."""
+def arrows() -> list[tuple[str, str]]:
+    """(importing part, imported part) of all imports between parts, in the order of `ORDER`."""
     graph = grimp.build_graph(PACKAGE, cache_dir=None)
-    counts = collections.Counter(
+    found = {
         (part_of(module), part_of(imported))
         for module in graph.modules
         if module.removeprefix(f"{PACKAGE}.") not in ALIASES
         for imported in graph.find_modules_directly_imported_by(module)
-    )
+    }
     place = {part: number for number, part in enumerate(ORDER)}
-    between = [(a, b) for a, b in counts if a != b and a in place and b in place]
-    return {pair: counts[pair] for pair in sorted(between, key=lambda p: (place[p[0]], place[p[1]]))}
+    between = [(a, b) for a, b in found if a != b and a in place and b in place]
+    return sorted(between, key=lambda pair: (place[pair[0]], place[pair[1]]))
 
 
 def picture() -> str:
     """The graph in Mermaid's language."""
-    lines = [f"  {a} -->|{count}| {b}" for (a, b), count in arrows().items()]
+    lines = [f"  {a} --> {b}" for a, b in arrows()]
     return "\n".join(["```mermaid", "flowchart TD", *(f"  {part}" for part in ORDER), *lines, "```"])
 
 

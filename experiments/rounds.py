@@ -11,11 +11,11 @@ from numcoke_jax.cli.command_line import Command, parse_command_line
 from numcoke_jax.cli.parser import with_flagfiles
 from numcoke_jax.config.checks import flatten
 from numcoke_jax.config.schema import KEYS
-from numcoke_jax.data.graph import graph_hash
-from numcoke_jax.data.load import LoadedGraph, load_graph
+from numcoke_jax.data.graph import LoadedGraph, graph_hash
+from numcoke_jax.data.load import load_graph
+from numcoke_jax.runs.create import trained_on
 from numcoke_jax.runs.file_names import CONFIG_FILE, REPORT_FILE
 from numcoke_jax.runs.loop import train_and_evaluate
-from numcoke_jax.runs.run import trained_on
 from numcoke_jax.runs.screen import Screen
 from numcoke_jax.runs.workdir import flat_config
 from numcoke_jax.system.errors import UserError, printable, shown_path

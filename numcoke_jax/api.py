@@ -22,8 +22,8 @@ from numcoke_jax.config.checks import check_config, check_keys
 from numcoke_jax.config.files import canonical_config
 from numcoke_jax.data.files.folder import BAD_VALUES, NO_DATES, write_folder
 from numcoke_jax.data.files.numbers import Reading
-from numcoke_jax.data.graph import NumericGraph, graph_hash
-from numcoke_jax.data.load import LoadedGraph, build_facts, build_graph, load_folder
+from numcoke_jax.data.graph import LoadedGraph, NumericGraph, graph_hash
+from numcoke_jax.data.load import build_facts, build_graph, load_folder
 from numcoke_jax.data.tables.cells import column_numbers, frame_table
 from numcoke_jax.data.tables.comparisons import OWN_TABLE, ComparisonSettings
 from numcoke_jax.data.tables.draws import is_number

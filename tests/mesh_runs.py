@@ -11,7 +11,8 @@ import jax
 import numpy as np
 from ml_collections import ConfigDict
 
-from numcoke_jax.runs.run import Run, create_run
+from numcoke_jax.runs.create import create_run
+from numcoke_jax.runs.run import Run
 from numcoke_jax.system.processes import fetch, join
 from tests import tiny_runs
 

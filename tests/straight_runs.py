@@ -8,7 +8,8 @@ from typing import Any
 import jax
 
 from numcoke_jax.data.batches import Batch
-from numcoke_jax.runs.run import Run, create_run
+from numcoke_jax.runs.create import create_run
+from numcoke_jax.runs.run import Run
 from numcoke_jax.training.step import TrainState
 from tests.tiny_runs import (
     call_before,

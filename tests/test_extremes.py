@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 
 from numcoke_jax.data.batches import Batch
-from numcoke_jax.data.graph import NumericGraph, Vocabulary
-from numcoke_jax.data.load import LoadedGraph
+from numcoke_jax.data.graph import LoadedGraph, NumericGraph, Vocabulary
 from numcoke_jax.data.tail_index import TailIndex
 from numcoke_jax.evaluation.ranking import filtered_ranks
 from numcoke_jax.models.experts import MixtureOfExperts
 from numcoke_jax.models.losses.contrastive import ContrastiveSettings, ordinal_contrastive_loss
+from numcoke_jax.runs.create import create_run
 from numcoke_jax.runs.loop import train_and_evaluate
-from numcoke_jax.runs.run import create_run
 from numcoke_jax.runs.screen import Screen
 from numcoke_jax.training.losses.binary_cross_entropy import binary_cross_entropy
 from tests import examples

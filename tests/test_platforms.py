@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 from numcoke_jax.config.presets import PRESETS, apply_preset
-from numcoke_jax.runs.run import create_run
+from numcoke_jax.runs.create import create_run
 from numcoke_jax.system import random_streams
 from tests import tiny_runs
 

@@ -18,10 +18,11 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.config.schema import SECTIONS, default_config
 from numcoke_jax.inference.trained import Trained
+from numcoke_jax.runs.create import create_run
 from numcoke_jax.runs.logs import read_metrics
 from numcoke_jax.runs.loop import train_in_workdir
 from numcoke_jax.runs.resume import checkpoints_of
-from numcoke_jax.runs.run import Run, create_run
+from numcoke_jax.runs.run import Run
 from numcoke_jax.runs.screen import Screen
 from numcoke_jax.system.termination import Termination
 from tests.examples import random_like, with_positive_variances

@@ -25,9 +25,9 @@ from experiments.benchmark.problem import Sizes, config_of
 from experiments.benchmark.timing import process_figures
 from numcoke_jax.cli.commands import OneLineParser, run_command
 from numcoke_jax.config.schema import default_config
-from numcoke_jax.data.graph import HEAD, RELATION
+from numcoke_jax.data.graph import HEAD, RELATION, LoadedGraph
 from numcoke_jax.data.literals import Literals, LiteralScale
-from numcoke_jax.data.load import LoadedGraph, load_graph
+from numcoke_jax.data.load import load_graph
 from numcoke_jax.evaluation.evaluator import Evaluator
 from numcoke_jax.models import GraphSizes, create_model
 from numcoke_jax.system import random_streams

@@ -30,7 +30,8 @@ from numcoke_jax.cli.commands import OneLineParser, run_command
 from numcoke_jax.config.presets import apply_preset
 from numcoke_jax.config.schema import default_config
 from numcoke_jax.data.load import load_graph
-from numcoke_jax.runs.run import Run, create_run
+from numcoke_jax.runs.create import create_run
+from numcoke_jax.runs.run import Run
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.system.files import home_path, write_json_atomically
 

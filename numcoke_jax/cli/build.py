@@ -20,7 +20,7 @@ from numcoke_jax.data.files.dates import UNITS
 from numcoke_jax.data.files.folder import write_folder
 from numcoke_jax.data.files.numbers import PARSED, Reading
 from numcoke_jax.data.load import build_graph
-from numcoke_jax.data.public.sources import known_table
+from numcoke_jax.data.public.tables import known_table
 from numcoke_jax.data.tables.cells import read_table
 from numcoke_jax.data.tables.comparisons import DIRECTIONS, GROUPS, OWN_TABLE, PROTOCOLS, ComparisonSettings
 from numcoke_jax.data.tables.facts import BY_COLUMN, BY_ORDER

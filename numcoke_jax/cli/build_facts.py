@@ -7,7 +7,8 @@ import os
 from numcoke_jax.cli.columns import split_names
 from numcoke_jax.cli.commands import OneLineParser
 from numcoke_jax.data.files.numbers import Reading
-from numcoke_jax.data.load import LoadedGraph, build_facts
+from numcoke_jax.data.graph import LoadedGraph
+from numcoke_jax.data.load import build_facts
 from numcoke_jax.data.tables.cells import TableFile, read_table
 from numcoke_jax.data.tables.facts import DEFAULT_SHARES, FactChoice
 from numcoke_jax.data.tables.own import INDEX

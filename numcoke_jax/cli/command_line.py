@@ -29,7 +29,7 @@ from numcoke_jax.system.files import home_path
 from numcoke_jax.system.processes import join, process_settings
 
 if TYPE_CHECKING:
-    from numcoke_jax.data.load import LoadedGraph
+    from numcoke_jax.data.graph import LoadedGraph
 
 DEFAULT_CONFIG = "cars"
 INTERRUPTED = "interrupted; the same command resumes from the last checkpoint"

@@ -78,6 +78,22 @@ class NumericGraph:
         return TailIndex.from_triples(*triples, **sizes)
 
 
+@dataclasses.dataclass(frozen=True)
+class LoadedGraph:
+    """A graph, what its user should know about it (one line each), and what to call it.
+
+    The warnings are what a user must not overlook: signs that the files mean something else.  `truth` is
+    the graph with the values and fields that a control or `data.hide` keeps from the model, None without
+    these: only measures look at it.
+    """
+
+    graph: NumericGraph
+    notices: list[str]
+    name: str
+    warnings: tuple[str, ...] = ()
+    truth: NumericGraph | None = None
+
+
 def entities_without_facts(graph: NumericGraph) -> np.ndarray:
     """The ascending int64 ids of the entities that no fact of any split mentions."""
     mentioned = np.zeros(graph.num_entities, bool)

@@ -16,10 +16,10 @@ from numcoke_jax.data.files.encode import GraphReport, encode_graph
 from numcoke_jax.data.files.findings import empty_splits
 from numcoke_jax.data.files.folder import NO_DATES, read_folder
 from numcoke_jax.data.files.rdf import is_rdf_name
-from numcoke_jax.data.graph import NumericGraph
+from numcoke_jax.data.graph import LoadedGraph, NumericGraph
 from numcoke_jax.data.public.fb15k import load_fb15k_237
 from numcoke_jax.data.public.rakge import AUTHORS_GRAPHS, load_authors_graph
-from numcoke_jax.data.public.sources import known_table
+from numcoke_jax.data.public.tables import known_table
 from numcoke_jax.data.synthetic import SyntheticSettings, synthetic_graph
 from numcoke_jax.data.tables.attributes import read_attributes
 from numcoke_jax.data.tables.cells import TableFile
@@ -32,22 +32,6 @@ from numcoke_jax.system.files import home_path
 
 UNNAMED = "table"  # what a table from Python is called
 SYNTHETIC_PREFIX = "synthetic_"  # of the keys that only a synthetic graph has
-
-
-@dataclasses.dataclass(frozen=True)
-class LoadedGraph:
-    """A graph, what its user should know about it (one line each), and what to call it.
-
-    The warnings are what a user must not overlook: signs that the files mean something else.  `truth` is
-    the graph with the values and fields that a control or `data.hide` keeps from the model, None without
-    these: only measures look at it.
-    """
-
-    graph: NumericGraph
-    notices: list[str]
-    name: str
-    warnings: tuple[str, ...] = ()
-    truth: NumericGraph | None = None
 
 
 def load_graph(data_config: ConfigDict) -> LoadedGraph:

@@ -6,9 +6,10 @@ from typing import Any
 
 from numcoke_jax.evaluation.calibration import Calibration
 from numcoke_jax.inference.predict import Predictor
+from numcoke_jax.runs.create import create_run
 from numcoke_jax.runs.file_names import REPORT_FILE
 from numcoke_jax.runs.resume import Progress, Warn, checkpoints_of, newest_state
-from numcoke_jax.runs.run import Run, create_run
+from numcoke_jax.runs.run import Run
 from numcoke_jax.runs.stored import run_config
 from numcoke_jax.runs.unseen import NewEntities, extended
 from numcoke_jax.system.errors import UserError, shown_path

@@ -3,7 +3,7 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
@@ -13,9 +13,11 @@ from numcoke_jax.evaluation.evaluator import Evaluator
 from numcoke_jax.evaluation.orders import compared_fields
 from numcoke_jax.inference.names import NameIndex
 from numcoke_jax.inference.predict import Predictor
-from numcoke_jax.inference.trained import Trained
 from numcoke_jax.runs.run import literals_for
 from numcoke_jax.system.errors import UserError, printable
+
+if TYPE_CHECKING:
+    from numcoke_jax.inference.trained import Trained
 
 KEPT = 4  # changed models: each has positions and values of all entities
 
@@ -28,7 +30,7 @@ class Predictors:
       chunk: heads that are scored at once; 0: `eval.chunk`.
     """
 
-    def __init__(self, trained: Trained, chunk: int = 0) -> None:
+    def __init__(self, trained: "Trained", chunk: int = 0) -> None:
         self.trained = trained
         self._chunk = chunk or trained.run.config.eval.chunk
         run = trained.run
@@ -96,7 +98,7 @@ def read_changes(texts: Sequence[str], fields: NameIndex, flag: str, side: str =
 
 
 def _as_valued(
-    trained: Trained, changed: NumericGraph, head: int, tail: int, changes: Sequence[Change]
+    trained: "Trained", changed: NumericGraph, head: int, tail: int, changes: Sequence[Change]
 ) -> NumericGraph:
     """The changed graph with the facts that the order core would have seen: those of another value.
 

@@ -12,8 +12,9 @@ import jax
 from ml_collections import ConfigDict
 
 from numcoke_jax.config.checks import check_config
-from numcoke_jax.data.load import LoadedGraph
+from numcoke_jax.data.graph import LoadedGraph
 from numcoke_jax.runs.checkpoints import Checkpoints
+from numcoke_jax.runs.create import create_run
 from numcoke_jax.runs.divergence import context, divergence, first_module, remedy
 from numcoke_jax.runs.file_names import CHECKPOINTS_FOLDER, METRICS_FILE, REPORT_FILE
 from numcoke_jax.runs.logs import NoLog, RunLog, read_metrics
@@ -27,7 +28,7 @@ from numcoke_jax.runs.memory import (
 )
 from numcoke_jax.runs.report import finished_report, rank_and_report, set_report_aside
 from numcoke_jax.runs.resume import Progress, checkpoints_of, is_complete, newest_state, selection_metrics
-from numcoke_jax.runs.run import Run, create_run
+from numcoke_jax.runs.run import Run
 from numcoke_jax.runs.screen import Screen
 from numcoke_jax.runs.stored import Report
 from numcoke_jax.runs.workdir import archive, check_config_of, held, keep_config, keep_vocabulary

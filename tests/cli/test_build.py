@@ -20,7 +20,7 @@ from numcoke_jax.cli.main import main
 from numcoke_jax.cli.parser import parse
 from numcoke_jax.data.files.folder import read_folder
 from numcoke_jax.data.graph import graph_hash
-from numcoke_jax.data.public.sources import packaged_cars
+from numcoke_jax.data.public.tables import packaged_cars
 from numcoke_jax.data.tables.cells import TableFile
 from numcoke_jax.data.tables.comparisons import ComparisonSettings
 from numcoke_jax.data.tables.own import numeric_columns

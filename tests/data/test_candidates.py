@@ -19,7 +19,7 @@ from numcoke_jax.data.graph import NumericGraph, Vocabulary
 from numcoke_jax.models import MODELS, create_model
 from numcoke_jax.models.interface import GraphSizes
 from numcoke_jax.models.ops import pairwise
-from numcoke_jax.runs.run import create_run
+from numcoke_jax.runs.create import create_run
 from numcoke_jax.system import random_streams
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.training.programs import create_objective

@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph, Vocabulary
-from numcoke_jax.data.load import LoadedGraph
+from numcoke_jax.data.graph import HEAD, RELATION, TAIL, LoadedGraph, NumericGraph, Vocabulary
 from numcoke_jax.data.variants import facts_as_valued, hide_fields, reversed_facts
-from numcoke_jax.runs.run import trained_on
+from numcoke_jax.runs.create import trained_on
 from numcoke_jax.system.errors import UserError
 from tests.examples import config_with
 

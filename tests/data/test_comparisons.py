@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from numcoke_jax.data.public.sources import known_table
+from numcoke_jax.data.public.tables import known_table
 from numcoke_jax.data.tables import comparisons
 from numcoke_jax.data.tables.comparisons import (
     ComparisonSettings,

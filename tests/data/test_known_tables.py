@@ -5,7 +5,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from numcoke_jax.data.public.sources import known_table
+from numcoke_jax.data.public.tables import known_table
 from numcoke_jax.data.tables.cells import TableFile
 from numcoke_jax.data.tables.known import TABLES, TableSpec, entity_table, table_spec
 from numcoke_jax.system.errors import UserError

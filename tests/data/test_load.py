@@ -19,7 +19,7 @@ from numcoke_jax.data.load import (
     synthetic_settings,
 )
 from numcoke_jax.data.public.rakge import AUTHORS_GRAPHS
-from numcoke_jax.data.public.sources import known_table
+from numcoke_jax.data.public.tables import known_table
 from numcoke_jax.data.synthetic import SyntheticSettings, synthetic_graph
 from numcoke_jax.data.tables.comparisons import ComparisonSettings, compare, nearest_negatives
 from numcoke_jax.data.tables.known import TABLES, EntityTable

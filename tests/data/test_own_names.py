@@ -9,7 +9,7 @@ import pytest
 from numcoke_jax import NumericKG
 from numcoke_jax.cli.main import main
 from numcoke_jax.data.files.folder import read_folder
-from numcoke_jax.data.public.sources import packaged_cars
+from numcoke_jax.data.public.tables import packaged_cars
 from numcoke_jax.system.errors import UserError
 
 CARS = pd.DataFrame(packaged_cars().columns)

@@ -9,13 +9,8 @@ from pathlib import Path
 import pytest
 
 from numcoke_jax.data.public import sources
-from numcoke_jax.data.public.sources import (
-    find_fb15k_237,
-    find_table,
-    known_table,
-    packaged_cars,
-    search_folders,
-)
+from numcoke_jax.data.public.sources import find_fb15k_237, find_table, search_folders
+from numcoke_jax.data.public.tables import known_table, packaged_cars
 from numcoke_jax.data.tables.known import CREDIT, SPOTIFY, TABLES, US_CITIES
 from numcoke_jax.system.errors import UserError
 

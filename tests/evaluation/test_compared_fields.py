@@ -7,7 +7,7 @@ import numpy as np
 from numcoke_jax.data.graph import Vocabulary
 from numcoke_jax.evaluation.orders import ComparedField, compared_fields
 from numcoke_jax.inference.trained import load_trained
-from numcoke_jax.runs.run import create_run
+from numcoke_jax.runs.create import create_run
 from tests.tiny_runs import config_of, numcoke, train
 
 ENTITIES = 24

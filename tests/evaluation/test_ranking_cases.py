@@ -14,8 +14,9 @@ import pytest
 
 from numcoke_jax.inference.trained import load_trained
 from numcoke_jax.runs import memory
+from numcoke_jax.runs.create import create_run
 from numcoke_jax.runs.loop import evaluate_only
-from numcoke_jax.runs.run import Run, create_run
+from numcoke_jax.runs.run import Run
 from numcoke_jax.runs.screen import Screen
 from numcoke_jax.system.errors import UserError
 from tests.case_runs import all_scores, case_copy, small, small_numcoke

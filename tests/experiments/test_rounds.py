@@ -10,8 +10,8 @@ import pytest
 from experiments import rounds
 from numcoke_jax.cli.command_line import Command
 from numcoke_jax.config.files import canonical_config
+from numcoke_jax.runs.create import create_run
 from numcoke_jax.runs.loop import evaluate_only
-from numcoke_jax.runs.run import create_run
 from numcoke_jax.runs.screen import Screen
 from numcoke_jax.system.errors import UserError
 from tests.runs.test_resume import stopping

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from numcoke_jax.data.load import LoadedGraph
+from numcoke_jax.data.graph import LoadedGraph
 from numcoke_jax.inference.trained import Trained
-from numcoke_jax.runs.run import create_run
+from numcoke_jax.runs.create import create_run
 from tests.inference.imputed import Holes
 from tests.tiny_runs import config_of, numcoke, untrained
 

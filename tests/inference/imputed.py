@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 
 from numcoke_jax.api import NumericKG
-from numcoke_jax.data.graph import NumericGraph, Vocabulary
-from numcoke_jax.data.load import LoadedGraph
+from numcoke_jax.data.graph import LoadedGraph, NumericGraph, Vocabulary
 from numcoke_jax.inference.impute import impute
 from numcoke_jax.inference.trained import Trained
-from numcoke_jax.runs.run import create_run
+from numcoke_jax.runs.create import create_run
 from tests.tiny_runs import config_of
 
 FIELDS = ("a", "b", "c")

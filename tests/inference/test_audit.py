@@ -20,7 +20,7 @@ from numcoke_jax.inference.audit import FAULT, FINE, UNKNOWN, Finding, audit, co
 from numcoke_jax.inference.trained import Trained
 from numcoke_jax.models.numcoke import NumCoKE
 from numcoke_jax.runs import run as run_module
-from numcoke_jax.runs.run import create_run
+from numcoke_jax.runs.create import create_run
 from tests.tiny_runs import config_of, numcoke, train, untrained, write_folder
 
 

@@ -33,7 +33,7 @@ from numcoke_jax.inference.impute import (
 )
 from numcoke_jax.inference.trained import Trained
 from numcoke_jax.models.order_core.value_scores import ValueScores
-from numcoke_jax.runs.run import create_run
+from numcoke_jax.runs.create import create_run
 from numcoke_jax.system.console import Console
 from numcoke_jax.system.errors import UserError
 from tests.inference.imputed import Holes, covers, pooled, run_of, table_run, width

@@ -12,14 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from numcoke_jax.data.graph import HEAD, SPLITS, TAIL, NumericGraph, Vocabulary
-from numcoke_jax.data.load import LoadedGraph
+from numcoke_jax.data.graph import HEAD, SPLITS, TAIL, LoadedGraph, NumericGraph, Vocabulary
 from numcoke_jax.data.tables.cells import TableFile
 from numcoke_jax.data.variants import hold_out
 from numcoke_jax.inference.new_entities import read_new_entities
 from numcoke_jax.models import GraphSizes, create_model
 from numcoke_jax.runs import unseen
-from numcoke_jax.runs.run import create_run
+from numcoke_jax.runs.create import create_run
 from numcoke_jax.runs.unseen import extended_graph, extended_params, rule_scores, rule_values
 from numcoke_jax.system.errors import UserError
 from tests.examples import compiled, config_with, facts, literals, model_and_parameters

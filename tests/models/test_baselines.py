@@ -20,7 +20,7 @@ from numcoke_jax.models.losses.view_contrastive import view_contrastive_loss
 from numcoke_jax.models.nrn import dice
 from numcoke_jax.models.ops import pairwise
 from numcoke_jax.models.rgcn import RelationalConvolution, messages_of
-from numcoke_jax.runs.run import create_run
+from numcoke_jax.runs.create import create_run
 from numcoke_jax.training.programs import create_objective
 from tests import examples, tiny_runs
 from tests.oracles import (

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from numcoke_jax.runs.run import create_run
+from numcoke_jax.runs.create import create_run
 from tests.saved_states import PROGRESS, opened, state_at
 from tests.straight_runs import Straight, straight_run
 from tests.tiny_runs import (

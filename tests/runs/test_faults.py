@@ -12,8 +12,9 @@ import pytest
 
 from numcoke_jax.cli.main import main
 from numcoke_jax.runs.checkpoints import Checkpoints
+from numcoke_jax.runs.create import create_run
 from numcoke_jax.runs.resume import checkpoints_of
-from numcoke_jax.runs.run import Run, create_run
+from numcoke_jax.runs.run import Run
 from tests.disks import small_disk
 from tests.tiny_runs import (
     assert_same_outcome,

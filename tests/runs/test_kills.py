@@ -16,8 +16,8 @@ import pytest
 from ml_collections import ConfigDict
 
 from numcoke_jax.runs.checkpoints import PARTIAL, Name
+from numcoke_jax.runs.create import create_run
 from numcoke_jax.runs.resume import checkpoints_of
-from numcoke_jax.runs.run import create_run
 from tests.tiny_runs import (
     assert_same_outcome,
     config_of,

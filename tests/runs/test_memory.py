@@ -17,8 +17,8 @@ import pytest
 
 from numcoke_jax.cli.main import main
 from numcoke_jax.runs import memory
+from numcoke_jax.runs.create import create_run
 from numcoke_jax.runs.loop import evaluate_only, train_and_evaluate
-from numcoke_jax.runs.run import create_run
 from numcoke_jax.runs.screen import Screen
 from numcoke_jax.system import free_memory
 from numcoke_jax.system.errors import UserError
@@ -163,7 +163,7 @@ import jax
 from numcoke_jax.runs import memory
 from numcoke_jax.runs.screen import Screen as Console
 from numcoke_jax.system.errors import UserError
-from numcoke_jax.runs.run import create_run
+from numcoke_jax.runs.create import create_run
 from tests import tiny_runs
 config = tiny_runs.config_of(pathlib.Path(sys.argv[1]), mesh__entity=8, model__dim=64)
 found = {}

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from numcoke_jax.runs.checkpoints import Checkpoints
+from numcoke_jax.runs.create import create_run
 from numcoke_jax.runs.logs import RunLog, read_metrics
 from numcoke_jax.runs.loop import evaluate_only, train_and_evaluate
 from numcoke_jax.runs.report import calibration_kind
 from numcoke_jax.runs.resume import Progress, checkpoints_of
-from numcoke_jax.runs.run import Run, create_run
+from numcoke_jax.runs.run import Run
 from numcoke_jax.runs.screen import Screen
 from numcoke_jax.system.errors import UserError
 from tests.straight_runs import Straight, best_at_six, stopping, straight_run

@@ -13,10 +13,10 @@ import pytest
 from ml_collections import ConfigDict
 
 from numcoke_jax.config.schema import default_config
+from numcoke_jax.runs.create import create_run
 from numcoke_jax.runs.logs import read_metrics
 from numcoke_jax.runs.loop import evaluate_only, train_and_evaluate
 from numcoke_jax.runs.resume import checkpoints_of, newest_state, selection_metrics
-from numcoke_jax.runs.run import create_run
 from numcoke_jax.runs.screen import Screen
 from numcoke_jax.system.errors import UserError
 from tests import tiny_runs

@@ -20,10 +20,11 @@ import pytest
 from numcoke_jax.cli.main import main
 from numcoke_jax.inference.trained import load_trained
 from numcoke_jax.runs import memory
+from numcoke_jax.runs.create import create_run
 from numcoke_jax.runs.logs import read_metrics
 from numcoke_jax.runs.loop import train_and_evaluate
 from numcoke_jax.runs.resume import checkpoints_of
-from numcoke_jax.runs.run import Run, create_run
+from numcoke_jax.runs.run import Run
 from numcoke_jax.runs.screen import Screen
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.training.losses.binary_cross_entropy import smoothed_targets

@@ -23,7 +23,7 @@ from numcoke_jax.data.literals import Literals
 from numcoke_jax.inference.trained import load_trained
 from numcoke_jax.models.interface import SharedVectors
 from numcoke_jax.models.padding import PaddedEncoding, unpadded
-from numcoke_jax.runs.run import create_run
+from numcoke_jax.runs.create import create_run
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.system.processes import agreed, fetch, join, process_settings
 from numcoke_jax.training.placement import AXES, Placement, check_sizes, placement_for

@@ -4,6 +4,7 @@ Questions go to the functions of `inference` that the commands use, so that an a
 there.  Threads may ask at once: as many as there are cores are answered at a time, and one what-if.
 """
 
+import functools
 import os
 import threading
 from collections.abc import Iterable, Sequence
@@ -19,6 +20,7 @@ from numcoke_jax.data.graph import RELATION, SPLITS
 from numcoke_jax.data.variants import SIDES, Change, unseen_relations
 from numcoke_jax.evaluation.orders import compared_fields
 from numcoke_jax.inference.explain import explain
+from numcoke_jax.inference.impute import impute
 from numcoke_jax.inference.names import Names
 from numcoke_jax.inference.predict import AnswerSettings, Predictor, ask
 from numcoke_jax.inference.questions import ask_heads, score_triples
@@ -48,7 +50,7 @@ class Answers:
         self._predictors = Predictors(trained, chunk if chunk < trained.run.config.eval.chunk else 0)
         self._unseen = set(unseen_relations(graph))
         self._compared = compared_fields(trained.params, graph.vocabulary)
-        self._cells = CellTable(trained)
+        self._cells = CellTable(functools.partial(impute, trained))
         self._scoring = threading.Semaphore(os.cpu_count() or 1)
         self._changing = threading.Lock()
 

@@ -2,7 +2,7 @@
 
 import importlib.resources
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 from starlette.applications import Starlette
@@ -12,11 +12,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from numcoke_jax.cli.serve.answers import Answers
 from numcoke_jax.cli.serve.endpoints import ENDPOINTS, SCORE_ABOUT, SCORE_PATH, Endpoint, scored
 from numcoke_jax.cli.serve.guard import LARGEST_BODY, LONGEST_URL, Guard
 from numcoke_jax.cli.serve.request_errors import FAULT, NOT_FOUND, WRONG_METHOD, RequestError
 from numcoke_jax.system.errors import UserError, printable
+
+if TYPE_CHECKING:
+    from numcoke_jax.cli.serve.answers import Answers
 
 PAGES = {  # path -> file, type
     "/": ("index.html", "text/html"),
@@ -27,7 +29,7 @@ PAGES = {  # path -> file, type
 NOT_YET = 202
 
 
-def web_app(answers: Answers, hosts: Sequence[str], rate: float) -> Any:
+def web_app(answers: "Answers", hosts: Sequence[str], rate: float) -> Any:
     """The whole application.
 
     Args:
@@ -75,7 +77,7 @@ def _documentation(rate: float) -> Callable[[Request], Any]:
     return answer
 
 
-def _asked(answers: Answers, endpoint: Endpoint) -> Callable[[Request], Any]:
+def _asked(answers: "Answers", endpoint: Endpoint) -> Callable[[Request], Any]:
     async def answer(request: Request) -> Response:
         given = endpoint.checked(request.query_params.multi_items())
         found = await run_in_threadpool(endpoint.answer, answers, given)
@@ -86,7 +88,7 @@ def _asked(answers: Answers, endpoint: Endpoint) -> Callable[[Request], Any]:
     return answer
 
 
-def _scored(answers: Answers) -> Callable[[Request], Any]:
+def _scored(answers: "Answers") -> Callable[[Request], Any]:
     async def answer(request: Request) -> Response:
         return JSONResponse(await run_in_threadpool(scored, answers, await request.body()))
 

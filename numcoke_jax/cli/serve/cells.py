@@ -2,14 +2,13 @@
 
 import threading
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from numcoke_jax.cli.impute_view import WHICH, interval_text
 from numcoke_jax.cli.serve.request_errors import FAULT, RequestError
-from numcoke_jax.inference.impute import impute
-from numcoke_jax.inference.trained import Trained
 from numcoke_jax.system.errors import UserError
 
 SECONDS_WAITED = 2.0  # by the first who asks; a small graph's cells are there by then
@@ -17,10 +16,14 @@ LEVEL = 0.9  # the coverage of the intervals that is aimed at
 
 
 class CellTable:
-    """The missing cells of a run's graph, by entity."""
+    """The missing cells of a run's graph, by entity.
 
-    def __init__(self, trained: Trained) -> None:
-        self._trained = trained
+    Args:
+      impute: level -> what `inference.impute` finds in the run; takes seconds.
+    """
+
+    def __init__(self, impute: Callable[..., dict[str, Any]]) -> None:
+        self._impute = impute
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
         self._found: dict[str, Any] = {}
@@ -59,7 +62,7 @@ class CellTable:
 
     def _compute(self) -> None:
         try:
-            found = impute(self._trained, level=LEVEL)
+            found = self._impute(level=LEVEL)
         except (UserError, FloatingPointError) as error:
             self._fault = str(error)
             return

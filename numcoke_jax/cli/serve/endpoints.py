@@ -3,12 +3,14 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from numcoke_jax.cli.serve.answers import Answers
 from numcoke_jax.cli.serve.request_errors import BAD_REQUEST, UNPROCESSABLE, RequestError
 from numcoke_jax.inference.predict import KNOWN, AnswerSettings
 from numcoke_jax.system.errors import did_you_mean, printable
+
+if TYPE_CHECKING:
+    from numcoke_jax.cli.serve.answers import Answers
 
 MOST_ANSWERS, MOST_NAMES, MOST_TRIPLES, MOST_CHANGES = 1000, 100, 1000, 50
 REPEATED = ("set",)
@@ -29,7 +31,7 @@ class Endpoint:
     path: str
     about: str
     parameters: Mapping[str, str]
-    answer: Callable[[Answers, Given], Any]
+    answer: Callable[["Answers", Given], Any]
 
     def checked(self, given: Sequence[tuple[str, str]]) -> Given:
         """The parameters of a query, each with its values.
@@ -68,19 +70,19 @@ def _count(given: Given, name: str, default: int, most: int) -> int:
     return int(text)
 
 
-def _run(answers: Answers, given: Given) -> Any:
+def _run(answers: "Answers", given: Given) -> Any:
     return answers.run()
 
 
-def _entities(answers: Answers, given: Given) -> Any:
+def _entities(answers: "Answers", given: Given) -> Any:
     return answers.entities(given.get("prefix", [""])[0], _count(given, "limit", 20, MOST_NAMES))
 
 
-def _entity(answers: Answers, given: Given) -> Any:
+def _entity(answers: "Answers", given: Given) -> Any:
     return answers.entity(_text(given, "name"))
 
 
-def _predict(answers: Answers, given: Given) -> Any:
+def _predict(answers: "Answers", given: Given) -> Any:
     if ("head" in given) == ("tail" in given):
         what = "both head and tail are given" if "head" in given else "head is missing"
         remedy = "give head to rank tails, or tail to rank heads; POST /api/score scores pairs"
@@ -94,12 +96,12 @@ def _predict(answers: Answers, given: Given) -> Any:
     return answers.predict(head, tail, _text(given, "relation"), settings, given.get("set", ()))
 
 
-def _explain(answers: Answers, given: Given) -> Any:
+def _explain(answers: "Answers", given: Given) -> Any:
     head, relation, tail = (_text(given, name) for name in ("head", "relation", "tail"))
     return answers.explain(head, relation, tail, given.get("set", ()))
 
 
-def _cells(answers: Answers, given: Given) -> Any:
+def _cells(answers: "Answers", given: Given) -> Any:
     return answers.cells(_text(given, "entity"))
 
 
@@ -155,7 +157,7 @@ SCORE_ABOUT = (
 )
 
 
-def scored(answers: Answers, body: bytes) -> Any:
+def scored(answers: "Answers", body: bytes) -> Any:
     """What `SCORE_PATH` answers.
 
     Raises:

@@ -7,15 +7,13 @@ user cache.  A local copy of an unknown version is read, with a notice that has 
 import contextlib
 import dataclasses
 import hashlib
-import json
 import os
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO
 
 import pooch
-from vega_datasets import local_data
 
 from numcoke_jax.data.files.lines import TextFile
 from numcoke_jax.data.graph import SPLITS
@@ -24,21 +22,14 @@ from numcoke_jax.data.public.downloads import (
     PublicFile,
     Source,
     download,
-    file_hash,
     version_notice,
 )
-from numcoke_jax.data.tables.cells import TableFile, read_table
 from numcoke_jax.data.tables.known import (
-    CARS,
     CREDIT,
     SPOTIFY,
     US_CITIES,
-    EntityTable,
     TableSpec,
-    entity_table,
-    table_spec,
 )
-from numcoke_jax.data.tables.own import with_categories
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.system.files import home_path
 
@@ -138,31 +129,6 @@ FREEBASE_NUMBERS = Source(
 )
 FB15K_237_FOLDERS = ("fb15k_237", "FB15k-237", "FB15K-237", "")  # read in each folder; saved in the first
 FB15K_237_ARCHIVES = ("FB15K-237.2.zip", "FB15k-237.zip", "FB15K-237.zip")
-
-
-def known_table(name: str, directory: str = "", categories: Sequence[str] = ()) -> EntityTable:
-    """The entities of a table that the package knows, from the file that `find_table` finds.
-
-    Args:
-      name: a key of `known.TABLES`.
-      directory: the folder to look in first (config.data.dir); "" for none.
-      categories: columns of the file that become facts.
-
-    Raises:
-      UserError: no such table, no file of it and no way to get one, or a file with other content.
-    """
-    spec = table_spec(name)
-    check_directory(directory, "raw tables")
-    if spec is CARS:
-        cars = packaged_cars()
-        return with_categories(entity_table(spec, cars), cars, categories)
-    path = find_table(spec, directory)
-    content = read_table(path)
-    table = with_categories(entity_table(spec, content), content, categories)
-    (file,) = TABLE_SOURCES[name].files
-    return dataclasses.replace(
-        table, notices=(*version_notice(str(path), file_hash(path), file.hashes), *table.notices)
-    )
 
 
 def search_folders(directory: str) -> list[Path]:
@@ -293,12 +259,3 @@ def _content_hash(file: TextFile) -> str:
         while block := stream.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
-
-
-def packaged_cars() -> TableFile:
-    """The cars table that the package vega_datasets ships: 406 rows, some cells null; needs no network."""
-    path = Path(local_data.cars.filepath)
-    records = json.loads(path.read_text(encoding="utf-8"))
-    columns = {column: [record[column] for record in records] for column in records[0]}
-    columns["Year"] = [int(date[:4]) for date in columns["Year"]]  # "1970-01-01": the day says nothing
-    return TableFile("vega_datasets cars", columns)

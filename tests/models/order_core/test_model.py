@@ -19,8 +19,9 @@ from numcoke_jax.models.numcoke import NumCoKE
 from numcoke_jax.models.order_core.core import PER_ENTITY, OrderCore
 from numcoke_jax.models.order_core.score import order_logits
 from numcoke_jax.models.score import TERMS
+from numcoke_jax.runs.create import create_run
 from numcoke_jax.runs.report import calibration_of
-from numcoke_jax.runs.run import Run, create_run
+from numcoke_jax.runs.run import Run
 from numcoke_jax.training.placement import AXES, Placement
 from tests import examples, tiny_runs
 

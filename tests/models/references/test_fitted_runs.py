@@ -15,9 +15,9 @@ from numcoke_jax.config.schema import default_config
 from numcoke_jax.inference.trained import load_trained
 from numcoke_jax.models import MODELS, GraphSizes, create_model
 from numcoke_jax.models.interface import FittedModel
+from numcoke_jax.runs.create import create_run
 from numcoke_jax.runs.loop import evaluate_only, train_and_evaluate
 from numcoke_jax.runs.memory import check_memory
-from numcoke_jax.runs.run import create_run
 from numcoke_jax.runs.screen import Screen
 from tests.tiny_runs import compiled_fast, config_of, flags_of, outcome, run_program, train, write_folder
 
