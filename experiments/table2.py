@@ -148,7 +148,7 @@ def improvements(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
     "model" names the variant of NumCoKE, the same for all metrics: the one with the highest MRR.  The other
     model is the best one of each metric; for MR lower is better.  None if one of them is missing or the
-    other's figure is 0.
+    other's figure is under `LEAST_BASE`: a share of next to nothing looks like much and says little.
     """
     found: dict[str, dict[str, Any]] = {}
     for data in dict.fromkeys(row["data"] for row in rows):
@@ -163,7 +163,7 @@ def improvements(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
             share = None
             if own is not None and others and metric in LOWER_IS_BETTER:
                 share = (min(others) - own) / min(others)
-            elif own is not None and others and max(others) > 0:
+            elif own is not None and others and max(others) >= LEAST_BASE:
                 share = (own - max(others)) / max(others)
             found[data][metric] = share
     return found
@@ -189,6 +189,7 @@ def improvement_cells(shares: Mapping[str, Any]) -> list[str]:
     return ["improvement", f"{ours} over the best other model", *texts, ""]
 
 
+LEAST_BASE = 0.05
 HEADINGS = ("group", "model", *(METRIC_TITLES[metric] for metric in METRICS), "true - shuffled")
 
 

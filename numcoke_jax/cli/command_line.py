@@ -49,8 +49,8 @@ class Command:
 
     With `overwrite` the run already in the folder is archived first.  `notices` report what has no effect;
     `processes` are the settings by which several processes find each other;
-    `cache` keeps what is compiled.  `loaded` is the graph that the config was chosen for, if none was named,
-    and `chosen` the line that says what was chosen.
+    `cache` keeps what is compiled; `verbose` shows every config key.  `loaded` is the graph that the config
+    was chosen for, if none was named, and `chosen` the line that says what was chosen.
     """
 
     config: ConfigDict
@@ -60,6 +60,7 @@ class Command:
     notices: tuple[str, ...] = ()
     processes: dict[str, str] = dataclasses.field(default_factory=dict)
     cache: bool = True
+    verbose: bool = False
     loaded: "LoadedGraph | None" = dataclasses.field(default=None, compare=False)
     chosen: str = ""
 
@@ -102,6 +103,7 @@ def add_options(parser: OneLineParser, command: str) -> None:
     aside = aside if command == "train" else argparse.SUPPRESS
     parser.add_argument("--overwrite", action="store_true", help=aside)
     add_cache_option(parser)
+    parser.add_argument("--verbose", action="store_true", help="show every config key, not only changed ones")
     parser.add_argument("--flagfile", metavar="FILE", help="more flags, one per line")
     places = parser.add_argument_group("one of N processes of the same command")
     places.add_argument("--coordinator", metavar="HOST:PORT", help="of process 0; auto asks the cluster")
@@ -160,6 +162,7 @@ def command_of(options: argparse.Namespace) -> Command:
         overwrite=options.overwrite,
         notices=tuple(notices),
         cache=not options.no_cache,
+        verbose=options.verbose,
         loaded=loaded,
         chosen=chosen,
         processes=process_settings(vars(options)),
@@ -237,7 +240,8 @@ def run(command: Command) -> int:
     if command.cache:
         keep_compiled()
 
-    console = Screen() if leads() else Screen(io.StringIO())  # one of several processes prints
+    stream = None if leads() else io.StringIO()  # one of several processes prints
+    console = Screen(stream, verbose=command.verbose)
     for notice in command.notices:
         console.warn(notice)
     if command.chosen:

@@ -16,6 +16,8 @@ LEGEND_LINE = 18
 DASHES = ("", "6 4", "2 3", "8 3 2 3")
 TICKS = 6  # of an axis, at most
 LONGEST_LABEL = 22
+CELL, MOST_COLUMNS = 26, 7  # of a heat map
+SCALE_STEPS = 4  # of its scale, from 0 to the highest value
 Points = Sequence[tuple[float, float]]
 
 
@@ -26,17 +28,24 @@ def line_chart(
     y_label: str,
     y_range: tuple[float, float] | None = None,
     x_range: tuple[float, float] | None = None,
+    mark: tuple[float, str] | None = None,
 ) -> str:
-    """Lines over one pair of axes, with a legend of those that have points; without points, a sentence."""
+    """Lines over one pair of axes, with a legend of those that have points; without points, a sentence.
+
+    `mark` is a place on the x axis, shown by an upright line, and what is there.
+    """
     lines = {name: line for name, line in lines.items() if line}
     points = [point for line in lines.values() for point in line]
     if not points:
         return f"<p>{escape(title)}: nothing to show.</p>"
     xs, ys = zip(*points, strict=True)
+    xs = (*xs, mark[0]) if mark else xs
     x_low, x_high = x_range or _range(xs)
     y_low, y_high = y_range or _range(ys)
     scale = _Scale(x_low, x_high, y_low, y_high)
     parts = [_axes(scale, x_label, y_label)]
+    if mark:
+        parts.append(_mark(scale.x(mark[0]), mark[1]))
     for number, (name, line) in enumerate(lines.items()):
         path = " ".join(f"{scale.x(x):.1f},{scale.y(y):.1f}" for x, y in line)
         colour, dash = f"var(--line{number % 4})", DASHES[number % len(DASHES)]
@@ -50,7 +59,16 @@ def line_chart(
                          f'stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"/>'
                          f'<text x="{LEFT + 34}" y="{y + 4}">{escape(name)}</text>')  # fmt: skip
     legend = LEGEND_LINE * len(lines) if len(lines) > 1 else 0
-    return _svg(title, "".join(parts), WIDTH, HEIGHT + legend, _described(lines))
+    described = _described(lines) + (f"; {mark[1]}" if mark else "")
+    return _svg(title, "".join(parts), WIDTH, HEIGHT + legend, described)
+
+
+def _mark(x: float, text: str) -> str:
+    """An upright line with a text beside it, on the side where there is more room."""
+    left = x > (LEFT + WIDTH - RIGHT) / 2
+    place = f'x="{x - 5:.1f}" text-anchor="end"' if left else f'x="{x + 5:.1f}"'
+    line = f'<path d="M{x:.1f},{TOP}V{HEIGHT - BOTTOM}" stroke="var(--ink)" stroke-dasharray="3 3"/>'
+    return f'{line}<text {place} y="{HEIGHT - BOTTOM - 6}">{escape(text)}</text>'
 
 
 def _described(lines: Mapping[str, Points]) -> str:
@@ -71,32 +89,62 @@ def reliability_chart(title: str, bins: Mapping[str, Sequence[Mapping[str, float
 
 
 def heat_map(title: str, rows: Sequence[str], columns: Sequence[str], values: np.ndarray) -> str:
-    """Cells as dark as their value in [0, max]; each cell has its number as a tooltip.
+    """Cells as dark as their value in [0, max], beside the scale; each cell has its number as a tooltip.
+
+    Columns that do not fit a phone go into further maps of the same rows and the same scale.
 
     Args:
       title: what it shows.
       rows, columns: names.
       values: float [rows, columns], finite and not negative.
     """
-    cell, left, top = 26, 160, 130
-    width, height = left + cell * len(columns) + 10, top + cell * len(rows) + 10
     highest = max(float(values.max(initial=0.0)), 1e-12)
-    parts = []
+    parts = [slice(begin, begin + MOST_COLUMNS) for begin in range(0, max(len(columns), 1), MOST_COLUMNS)]
+    titles = (
+        [title] if len(parts) == 1 else [f"{title}, {n} of {len(parts)}" for n in range(1, len(parts) + 1)]
+    )
+    maps = [
+        _heat_map(name, rows, columns[part], values[:, part], highest)
+        for name, part in zip(titles, parts, strict=True)
+    ]
+    return "".join(maps)
+
+
+def _heat_map(
+    title: str, rows: Sequence[str], columns: Sequence[str], values: np.ndarray, highest: float
+) -> str:
+    left, top = WIDTH - 10 - CELL * MOST_COLUMNS, 130
+    parts = [_color_scale(highest)]
     for column, name in enumerate(columns):
-        x = left + cell * column + cell / 2
+        x = left + CELL * column + CELL / 2
         parts.append(f'<text x="{x:.0f}" y="{top - 6}" transform="rotate(-60 {x:.0f} {top - 6})">'
                      f"{escape(_short(name))}</text>")  # fmt: skip
     for row, name in enumerate(rows):
-        y = top + cell * row
+        y = top + CELL * row
         parts.append(f'<text x="{left - 6}" y="{y + 17}" text-anchor="end">{escape(_short(name))}</text>')
         for column in range(len(columns)):
             share = values[row, column] / highest
             tip = escape(f"{name}, {columns[column]}: {values[row, column]:.3f}")
-            parts.append(f'<rect x="{left + cell * column}" y="{y}" width="{cell - 2}" height="{cell - 2}" '
-                         f'fill="var(--line0)" fill-opacity="{share:.3f}" stroke="var(--soft)">'
-                         f"<title>{tip}</title></rect>")  # fmt: skip
+            parts.append(_cell(left + CELL * column, y, share, f"<title>{tip}</title>"))
     most = [f"{name}: most {columns[int(np.argmax(values[row]))]}" for row, name in enumerate(rows)]
-    return _svg(title, "".join(parts), width, height, "; ".join(most) if columns else "")
+    return _svg(title, "".join(parts), WIDTH, top + CELL * len(rows) + 10, "; ".join(most) if columns else "")
+
+
+def _color_scale(highest: float) -> str:
+    """What the darkness of cells means: a row of them from 0 to the highest value."""
+    cells = [_cell(CELL * step, 8, step / SCALE_STEPS) for step in range(SCALE_STEPS + 1)]
+    end = CELL * (SCALE_STEPS + 1) - 2
+    return (
+        f'{"".join(cells)}<text x="0" y="{8 + CELL + 14}">0</text>'
+        f'<text x="{end}" y="{8 + CELL + 14}" text-anchor="end">{highest:.3g}</text>'
+    )
+
+
+def _cell(x: float, y: float, share: float, content: str = "") -> str:
+    return (
+        f'<rect x="{x}" y="{y}" width="{CELL - 2}" height="{CELL - 2}" fill="var(--line0)" '
+        f'fill-opacity="{share:.3f}" stroke="var(--soft)">{content}</rect>'
+    )
 
 
 class _Scale:

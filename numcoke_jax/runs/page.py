@@ -17,6 +17,7 @@ from numcoke_jax.config.schema import default_config
 from numcoke_jax.data.graph import SPLITS
 from numcoke_jax.evaluation.internals import internals
 from numcoke_jax.evaluation.metrics import METRICS
+from numcoke_jax.evaluation.reference_orders import RULES
 from numcoke_jax.runs.figures import heat_map, line_chart, reliability_chart
 from numcoke_jax.runs.file_names import HTML_FILE, METRICS_FILE
 from numcoke_jax.runs.logs import read_metrics
@@ -37,16 +38,22 @@ from numcoke_jax.system.processes import leads
 from numcoke_jax.system.progress import duration
 
 MOST_ROWS = 40  # relations or fields on the page; report.json has all
+CERTAIN = 0.995  # weight of a compared field from which it alone is said to be compared
+ABOUT_RULES = (
+    "Raw values: the head has the better value, a guess where one is missing. Win rate: it is more often the "
+    "head of training facts. Bounds: as raw values, a missing one in the middle of what the facts allow."
+)
 TITLES = {"count": "facts", **METRIC_TITLES}
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Rows of texts under column titles."""
+    """Rows of texts under column titles; numbers, but for the first column, unless they are `words`."""
 
     caption: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
+    words: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +84,7 @@ def write_html_report(run: Run, params: Any, report: Report, workdir: Path) -> N
         _orders(report),
         _results(report),
         _relations(report),
-        _learning(workdir),
+        _learning(workdir, report["best_epoch"]),
         _attention(run, params),
         _calibration(report),
         _data(run),
@@ -126,7 +133,33 @@ def _order(report: Report) -> Section | None:
     table = Table(
         f"Order of {ORDER_REMARK}{more}", columns, [[name, *order_cells(found)] for name, found in rows]
     )
-    return Section("order", "Order", ABOUT_ORDER, tables=[table])
+    tables = [table, *_references(report), *_compared(report)]
+    return Section("order", "Order", ABOUT_ORDER, tables=tables)
+
+
+def _references(report: Report) -> list[Table]:
+    """The model beside rules that learn nothing; none in a report of an older version."""
+    found = (report.get("order") or {}).get("references")
+    if not found:
+        return []
+    names = sorted(found["relations"], key=lambda name: (found["relations"][name]["model"], name))
+    rows = [("all that compare", found["all"]), *((name, found["relations"][name]) for name in names)]
+    columns = ("model", *RULES)
+    cells = [[name, *(number(row[column]) for column in columns)] for name, row in rows[: 1 + MOST_ROWS]]
+    return [Table(f"Accuracy beside rules that learn nothing. {ABOUT_RULES}", ["pairs of", *columns], cells)]
+
+
+def _compared(report: Report) -> list[Table]:
+    """The field that each relation compares, in words."""
+    found = report.get("compared_fields") or {}
+    rows = [[name, compared_in_words(**of)] for name, of in list(found.items())[:MOST_ROWS]]
+    return [Table("What the relations compare", ["relation", "field"], rows, words=True)] if rows else []
+
+
+def compared_in_words(field: str, weight: float) -> str:
+    """What a `ComparedField` says, such as "the head has the higher Weight"."""
+    words = f"the head has the {'higher' if weight > 0 else 'lower'} {field}"
+    return words if abs(weight) >= CERTAIN else f"{words}, by {abs(weight):.2f} of 1: not {field} alone"
 
 
 def _results(report: Report) -> Section:
@@ -166,7 +199,7 @@ def _orders(report: Report) -> Section | None:
     return Section("orders", "By value gap", text, [Table("Pairs in the right order", columns, rows)])
 
 
-def _learning(workdir: Path) -> Section | None:
+def _learning(workdir: Path, best_epoch: int) -> Section | None:
     path = workdir / METRICS_FILE
     rows = read_metrics(path) if path.exists() else []
 
@@ -175,9 +208,11 @@ def _learning(workdir: Path) -> Section | None:
         points = {n: [(row["epoch"], row[n]) for row in rows if row.get(n) is not None] for n in names}
         return {name: found for name, found in points.items() if found}
 
+    best = (best_epoch, f"best epoch {best_epoch}") if best_epoch else None
+    loss, mrr = (("epoch", title, None, None, best) for title in ("loss", "MRR"))
     figures = [
-        _figure("Training loss by epoch", line_chart, lines("bce", "contrastive"), "epoch", "loss"),
-        _figure("Validation MRR by epoch", line_chart, lines("mrr"), "epoch", "MRR"),
+        _figure("Training loss by epoch", line_chart, lines("bce", "contrastive"), *loss),
+        _figure("Validation MRR by epoch", line_chart, lines("mrr"), *mrr),
     ]
     return Section("learning", "Learning curves", figures=figures) if rows else None
 

@@ -23,6 +23,7 @@ from numcoke_jax.evaluation.metrics import METRICS
 from numcoke_jax.evaluation.order_measures import order_measures
 from numcoke_jax.evaluation.orders import compared_fields, field_of_relation, orders_of_split, summary
 from numcoke_jax.evaluation.ranking import summaries
+from numcoke_jax.evaluation.reference_orders import reference_orders
 from numcoke_jax.models.padding import PaddedEncoding
 from numcoke_jax.runs.checkpoints import Checkpoints
 from numcoke_jax.runs.environment import describe_environment
@@ -169,7 +170,13 @@ def orders_of(run: Run, params: Any) -> tuple[dict[str, Any] | None, list[dict[s
         return None, []
     orders = orders_of_split(graph, "test", run.evaluate, params)
     fields = [field_of_relation(graph, relation) for relation in np.unique(graph.test[:, RELATION]).tolist()]
-    return order_measures(graph, graph.test, orders), [] if None in fields else summary(orders)
+    positions = run.scale.positions.apply(run.graph.values, run.graph.observed)
+    shown = dataclasses.replace(run.judged, values=run.graph.values, observed=run.graph.observed)
+    measures = order_measures(graph, graph.test, orders)
+    measures["references"] = reference_orders(
+        shown, np.where(run.graph.observed, positions, np.nan), orders.model
+    )
+    return measures, [] if None in fields else summary(orders)
 
 
 def _keep_evaluation(run: Run, workdir: pathlib.Path) -> None:

@@ -19,7 +19,8 @@ from numcoke_jax.config.schema import KEYS, default_config
 from numcoke_jax.data.graph import SPLITS, NumericGraph
 from numcoke_jax.runs.order_tables import ORDER_REMARK, TERMINAL_TITLES, order_cells, order_rows
 from numcoke_jax.runs.stored import Report
-from numcoke_jax.system.console import ELLIPSIS, Console, shown_share
+from numcoke_jax.system.console import ELLIPSIS, WIDTH, Console, shown_share
+from numcoke_jax.system.errors import plural
 from numcoke_jax.system.progress import ProgressReporter, duration
 
 LONGEST_NAME = 25  # of a field, so that two stand side by side
@@ -47,21 +48,35 @@ METRIC_TITLES = {
 
 
 class Screen(Console):
-    """A console that also shows what a run consists of and finds."""
+    """A console that also shows what a run consists of and finds.
+
+    Args:
+      stream, settings: those of `Console`.
+      verbose: show every config key, not only those that differ from the default.
+    """
 
     _header_due = True
 
+    def __init__(self, stream: Any = None, *, verbose: bool = False, **settings: Any) -> None:
+        super().__init__(stream, **settings)
+        self._verbose = verbose
+
     def config(self, config: ConfigDict, workdir: str | os.PathLike[str] | None = None) -> None:
-        """The resolved config, one or two lines per section; * marks what differs from the default."""
+        """What differs from the default in the resolved config; or all of it, with * at what differs."""
         defaults, values = flatten(default_config()), flatten(config)
         known = [key for key in KEYS if key in values]
         sections: dict[str, list[Text]] = {}
+        alike = 0
         for key in [*known, *(key for key in values if key not in KEYS)]:
             section, _, name = key.rpartition(".")
             changed = key not in defaults or defaults[key] != values[key]
-            entry = f"{'*' if changed else ''}{name}={self._value(values[key])}"
+            if not changed and not self._verbose:
+                alike += 1
+                continue
+            entry = f"{'*' if changed and self._verbose else ''}{name}={self._value(values[key])}"
             sections.setdefault(section, []).append(Text(entry, style="bold" if changed else ""))
-        self._title("Config", "* differs from the default")
+        rest = f"{plural(alike, 'other key')} as by default; --verbose shows them"
+        self._title("Config", "* differs from the default" if self._verbose else rest)
         for section, entries in sections.items():
             self._wrapped(self._clean(section), entries)
         if workdir is not None:
@@ -89,7 +104,8 @@ class Screen(Console):
         for warning in warnings:
             self.warn(warning)
         for notice in notices:
-            self._print(Text.assemble(("notice: ", "cyan"), self._clean(notice)))
+            words = [Text(word) for word in self._clean(notice).split(" ")]
+            self._flow(Text("notice: ", style="cyan"), words, gap=1, width=min(self.width, WIDTH))
         self._print(Text())
 
     @contextlib.contextmanager

@@ -55,6 +55,11 @@ class Console:
         if self.live and self._rich.width < SMALLEST_WIDTH:
             self._rich.width = SMALLEST_WIDTH
 
+    @property
+    def width(self) -> int:
+        """Columns of the terminal, or of what is written elsewhere."""
+        return self._rich.width
+
     def note(self, text: str, *, wrap: bool = False) -> None:
         """One line of information; `wrap` breaks it also where there is no terminal."""
         self._print(Text(self._clean(text)), wrap=wrap)
@@ -124,14 +129,19 @@ class Console:
 
     def _wrapped(self, label: str, entries: Sequence[Text]) -> None:
         """Entries side by side after a label, never broken inside one, with a hanging indent."""
-        text, column = Text(f"  {label:<{INDENT - 2}}", style="cyan"), INDENT
+        self._flow(Text(f"  {label:<{INDENT - 2}}", style="cyan"), entries, gap=2, width=self.width)
+
+    def _flow(self, label: Text, entries: Sequence[Text], *, gap: int, width: int) -> None:
+        """Entries after a label, with `gap` spaces between, in lines of at most `width` where they fit."""
+        text, indent = label, label.cell_len
+        column = indent
         for number, entry in enumerate(entries):
-            if number and column + 2 + entry.cell_len > self._rich.width:
-                text.append("\n" + " " * INDENT)
-                column = INDENT
+            if number and column + gap + entry.cell_len > width:
+                text.append("\n" + " " * indent)
+                column = indent
             elif number:
-                text.append("  ")
-                column += 2
+                text.append(" " * gap)
+                column += gap
             text.append_text(entry)
             column += entry.cell_len
         self._print(text)
@@ -144,7 +154,7 @@ class Console:
         return text.encode(self._encoding, "backslashreplace").decode(self._encoding)
 
     def _print(self, content: Text | Table, *, wrap: bool = False) -> None:
-        # Only a terminal needs its lines broken; in a log a long path or notice stays in one piece.
+        # Only a terminal needs its lines broken; in a log a long path or warning stays in one piece.
         wrap = wrap or isinstance(content, Table) or self.live
         self._rich.print(content, soft_wrap=not wrap, overflow="fold" if wrap else None)
         self._stream.flush()

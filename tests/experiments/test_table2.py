@@ -129,6 +129,15 @@ def test_the_improvement_is_of_one_model_over_the_best_other_and_turns_for_mr() 
     assert shares["spotify"]["mrr"] is None  # nothing to compare with
 
 
+def test_an_improvement_over_next_to_nothing_is_no_percentage() -> None:
+    for base, share in ((0.049, None), (0.05, 9.0)):
+        rows = table2.rows_of(REPORTS, [])
+        for row in rows:
+            if row["data"] == "credit":
+                row["mrr"] = {"mean": 0.5 if row["model"] == "numeric" else base, "std": 0.0}
+        assert table2.improvements(rows)["credit"]["mrr"] == (share and pytest.approx(share))
+
+
 def test_markdown_and_csv_hold_the_rows() -> None:
     rows = table2.rows_of(REPORTS, ["credit"])
     markdown = table2.markdown_of(rows, table2.improvements(rows))

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from rich.cells import cell_len
 
-from numcoke_jax.config.schema import default_config
+from numcoke_jax.config.schema import KEYS, default_config
 from numcoke_jax.data.graph import NumericGraph, Vocabulary
 from numcoke_jax.runs.screen import Screen as Console
 from numcoke_jax.runs.stored import Report
@@ -169,7 +169,7 @@ def test_a_terminal_line_is_never_wider_than_the_terminal(
 
 def test_a_log_line_is_at_most_80_wide_unless_a_name_is() -> None:
     screen = Screen()
-    console = Console(screen)
+    console = Console(screen, verbose=True)
     console.config(default_config(), "runs/cars-seed0")
     console.graph(make_graph(tuple(f"field_{number}" for number in range(40))), [], "cars")
     with console.progress(4000) as progress:
@@ -235,12 +235,26 @@ def read_to_end(descriptor: int) -> Iterator[bytes]:
 # --- what is written
 
 
-def test_the_config_marks_what_differs_from_the_default() -> None:
+def test_the_config_is_what_differs_from_the_default() -> None:
     config = default_config()
     config.train.epochs = 7
     config.data.relations = ("is longer than", "x")
     screen = Screen()
     Console(screen).config(config, "runs/x")
+    assert screen.shown() == (
+        f"Config  {len(KEYS) - 2} other keys as by default; --verbose shows them\n"
+        "  data        relations=('is longer than',x)\n"
+        "  train       epochs=7\n"
+        "  workdir     runs/x\n\n"
+    )
+
+
+def test_a_verbose_screen_shows_every_key_and_marks_what_differs() -> None:
+    config = default_config()
+    config.train.epochs = 7
+    config.data.relations = ("is longer than", "x")
+    screen = Screen()
+    Console(screen, verbose=True).config(config, "runs/x")
     shown = screen.shown()
     assert re.findall(r"\*(\S+)=", shown) == ["relations", "epochs"]
     assert "\n  train       *epochs=7  batch_size=256  " in shown
@@ -261,6 +275,19 @@ def test_the_graph_summary_counts_and_shares() -> None:
         "notice: 5 duplicates dropped\n"
         "\n"
     )
+
+
+def test_a_notice_is_wrapped_at_80_columns_wherever_it_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    path = "/".join(["a_folder_of_a_long_name"] * 5)
+    notice = f"{path}: {'dropped 3 rows, ' * 12}which repeat a name"
+    for screen in (Screen(), Screen(terminal=True)):
+        Console(screen).graph(make_graph(("a",)), [notice])
+        text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.shown())
+        first, *lines = text[text.index("notice: ") :].rstrip().splitlines()
+        assert first == f"notice: {path}:", "a word that is longer stays whole"
+        assert all(line.startswith(" " * 8) and 60 < len(line) <= 80 for line in lines[:-1])
+        assert " ".join(line.strip() for line in (first, *lines)) == f"notice: {notice}"
 
 
 def test_a_share_is_100_or_0_percent_only_if_it_is() -> None:

@@ -13,7 +13,7 @@ from numcoke_jax.evaluation.evaluator import relation_metrics
 from numcoke_jax.evaluation.ranking import summaries
 from numcoke_jax.runs import figures as svg
 from numcoke_jax.runs.order_tables import ABOUT_MRR, ABOUT_ORDER
-from numcoke_jax.runs.page import Details, Section, Table, render, write_html_report
+from numcoke_jax.runs.page import Details, Section, Table, compared_in_words, render, write_html_report
 from numcoke_jax.runs.report import build_report, calibration_of, orders_of
 from tests.chromium import needs_chromium, opened
 from tests.tiny_runs import compiled_fast, config_of, numcoke, train, untrained, write_folder
@@ -61,10 +61,11 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]
         ranks = {split: run.evaluate.ranks(trained.params, split) for split in ("valid", "test")}
         whole = {split: summaries(found) for split, found in ranks.items()}
         found = {split: m["all"] | {"exclude_self": m["exclude_self"]} for split, m in whole.items()}
-        report = build_report(seed=0, best_epoch=3, seconds=61.0, complete=True, graph=run.graph, **found)
+        report = build_report(seed=0, best_epoch=2, seconds=61.0, complete=True, graph=run.graph, **found)
         report["relations"] = relation_metrics(run.graph, "test", ranks["test"])
         report["order"], report["order_accuracy"] = orders_of(run, trained.params)
         report["calibration"] = calibration_of(run, trained.params)
+        report["compared_fields"] = {"higher": {"field": "size", "weight": -1.0}}
         rows = [
             {"step": 3 * e, "epoch": e, "kind": kind, **values}
             for e in (1, 2)
@@ -108,6 +109,21 @@ def test_order_measures_come_before_ranks_with_what_both_show(page: tuple[str, d
             assert f"{found[name]:.4f}" in words
     assert words.index(ABOUT_ORDER) < words.index(ABOUT_MRR)
     assert f"test order accuracy {report['order']['all']['order_accuracy']:.4f}, test MRR" in text
+
+
+def test_references_stand_beside_the_model_and_fields_in_words(page: tuple[str, dict[str, Any]]) -> None:
+    text, report = page
+    words = Page(text).words
+    found = report["order"]["references"]
+    assert found["relations"].keys() == {"higher"} and found["all"]["model"] is not None
+    for name in ("model", "raw values", "win rate", "bounds"):
+        assert name in words and f"{found['all'][name]:.4f}" in words
+    assert "the head has the lower size" in words and "best epoch 2" in words
+
+
+def test_what_is_compared_is_said_in_words() -> None:
+    assert compared_in_words("weight", 1.0) == "the head has the higher weight"
+    assert compared_in_words("rank", -0.4) == "the head has the lower rank, by 0.40 of 1: not rank alone"
 
 
 @pytest.mark.parametrize("empty", ["valid", "test", "literals"])
@@ -181,9 +197,12 @@ def test_chromium_shows_the_page_without_complaint(
     file.write_text(page[0], encoding="utf-8")
     with opened(file.as_uri(), width, scheme) as tab:
         wide = tab.page.evaluate("document.documentElement.scrollWidth")
+        inside = tab.page.evaluate(
+            "[...document.querySelectorAll('.wide')].filter(e => e.scrollWidth > e.clientWidth).length"
+        )
         paper = tab.page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert tab.complaints == [] and tab.requests == [file.as_uri()]
-    assert wide == width, "the page itself never scrolls sideways"
+    assert wide == width and not inside, "neither the page nor anything on it scrolls sideways"
     assert paper == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 27)"}[scheme]
 
 
@@ -207,7 +226,7 @@ def test_names_from_data_are_text_never_markup() -> None:
         svg.heat_map(bad, [bad], [bad], np.array([[0.5]])),
         svg.reliability_chart(bad, {bad: [{"predicted": 0.5, "true": 0.25}]}),
     ]
-    table = Table(bad, [bad], [[bad, bad]])
+    table = Table(bad, [bad, bad], [[bad, bad]])
     titled = [(bad, figure) for figure in figures]
     section = Section("x", bad, bad, [table], titled, Details(bad, [(bad, bad)]), table)
     text = render(bad, bad, [section])
@@ -241,8 +260,33 @@ def test_a_chart_is_described_for_those_who_hear_it() -> None:
     assert chart["aria-label"] == "Look. r: most b"
 
 
-def test_the_darkest_cell_is_the_highest() -> None:
-    drawn = svg.heat_map("t", ["r"], ["a", "b"], np.array([[0.2, 0.4]]))
-    assert 'fill-opacity="0.500"' in drawn and 'fill-opacity="1.000"' in drawn
+def test_the_darkest_cell_is_the_highest_and_the_scale_says_how_high() -> None:
+    drawn = svg.heat_map("t", ["r"], ["a", "b"], np.array([[0.1, 0.4]]))
+    cells = [float(a["fill-opacity"] or "") for a in Page(drawn).of("rect")]
+    assert cells == [0.0, 0.25, 0.5, 0.75, 1.0, 0.25, 1.0], "the scale, then the cells"
     assert "<title>r, b: 0.400</title>" in drawn
+    assert Page(drawn).words[:2] == ["0", "0.4"]
     Page(svg.heat_map("t", ["r"], ["a"], np.zeros((1, 1))))
+
+
+def test_a_wide_heat_map_goes_on_below_with_the_same_scale() -> None:
+    columns = [f"field {number}" for number in range(16)]
+    values = np.linspace(0.0, 0.8, 16)[None, :]
+    page = Page(svg.heat_map("Look", ["r"], columns, values))
+    charts = page.of("svg")
+    assert [int(chart["width"] or "") for chart in charts] == [svg.WIDTH] * 3
+    assert [(chart["aria-label"] or "").split(". ")[0] for chart in charts] == [
+        f"Look, {part} of 3" for part in (1, 2, 3)
+    ]
+    assert page.words.count("0.8") == 3 and [word for word in page.words if word in columns] == columns
+    last = page.of("rect")[-1]
+    assert float(last["x"] or "") + float(last["width"] or "") < svg.WIDTH and last["fill-opacity"] == "1.000"
+
+
+def test_the_best_epoch_is_marked_where_it_is_also_for_those_who_hear_it() -> None:
+    """Epochs 1 to 5 with 5 % on both sides: epoch 2 stands at a quarter of them."""
+    line = [(float(epoch), 0.1 * epoch) for epoch in range(1, 6)]
+    drawn = svg.line_chart("MRR", {"mrr": line}, "epoch", "MRR", mark=(2, "best epoch 2"))
+    place = svg.LEFT + (svg.WIDTH - svg.LEFT - svg.RIGHT) * (0.2 + 1) / 4.4
+    assert f'd="M{place:.1f},{svg.TOP}V' in drawn and "best epoch 2" in Page(drawn).words
+    assert str(Page(drawn).of("svg")[0]["aria-label"]).endswith("; best epoch 2")
