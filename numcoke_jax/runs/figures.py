@@ -68,7 +68,7 @@ def _mark(x: float, text: str) -> str:
     left = x > (LEFT + WIDTH - RIGHT) / 2
     place = f'x="{x - 5:.1f}" text-anchor="end"' if left else f'x="{x + 5:.1f}"'
     line = f'<path d="M{x:.1f},{TOP}V{HEIGHT - BOTTOM}" stroke="var(--ink)" stroke-dasharray="3 3"/>'
-    return f'{line}<text {place} y="{HEIGHT - BOTTOM - 6}">{escape(text)}</text>'
+    return f'{line}<text {place} y="{TOP - 3}">{escape(text)}</text>'
 
 
 def _described(lines: Mapping[str, Points]) -> str:

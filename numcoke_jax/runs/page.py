@@ -40,8 +40,9 @@ from numcoke_jax.system.progress import duration
 MOST_ROWS = 40  # relations or fields on the page; report.json has all
 CERTAIN = 0.995  # weight of a compared field from which it alone is said to be compared
 ABOUT_RULES = (
-    "Raw values: the head has the better value, a guess where one is missing. Win rate: it is more often the "
-    "head of training facts. Bounds: as raw values, a missing one in the middle of what the facts allow."
+    "Beside the model stand rules that learn nothing. Raw values: the head has the better value, a guess "
+    "where one is missing; win rate: it is more often the head of training facts; bounds: as raw values, a "
+    "missing one in the middle of what the facts allow."
 )
 TITLES = {"count": "facts", **METRIC_TITLES}
 
@@ -133,8 +134,9 @@ def _order(report: Report) -> Section | None:
     table = Table(
         f"Order of {ORDER_REMARK}{more}", columns, [[name, *order_cells(found)] for name, found in rows]
     )
-    tables = [table, *_references(report), *_compared(report)]
-    return Section("order", "Order", ABOUT_ORDER, tables=tables)
+    references = _references(report)
+    text = f"{ABOUT_ORDER} {ABOUT_RULES}" if references else ABOUT_ORDER
+    return Section("order", "Order", text, tables=[table, *references, *_compared(report)])
 
 
 def _references(report: Report) -> list[Table]:
@@ -146,7 +148,7 @@ def _references(report: Report) -> list[Table]:
     rows = [("all that compare", found["all"]), *((name, found["relations"][name]) for name in names)]
     columns = ("model", *RULES)
     cells = [[name, *(number(row[column]) for column in columns)] for name, row in rows[: 1 + MOST_ROWS]]
-    return [Table(f"Accuracy beside rules that learn nothing. {ABOUT_RULES}", ["pairs of", *columns], cells)]
+    return [Table("Accuracy beside rules that learn nothing", ["pairs of", *columns], cells)]
 
 
 def _compared(report: Report) -> list[Table]:

@@ -13,7 +13,15 @@ from numcoke_jax.evaluation.evaluator import relation_metrics
 from numcoke_jax.evaluation.ranking import summaries
 from numcoke_jax.runs import figures as svg
 from numcoke_jax.runs.order_tables import ABOUT_MRR, ABOUT_ORDER
-from numcoke_jax.runs.page import Details, Section, Table, compared_in_words, render, write_html_report
+from numcoke_jax.runs.page import (
+    ABOUT_RULES,
+    Details,
+    Section,
+    Table,
+    compared_in_words,
+    render,
+    write_html_report,
+)
 from numcoke_jax.runs.report import build_report, calibration_of, orders_of
 from tests.chromium import needs_chromium, opened
 from tests.tiny_runs import compiled_fast, config_of, numcoke, train, untrained, write_folder
@@ -107,7 +115,7 @@ def test_order_measures_come_before_ranks_with_what_both_show(page: tuple[str, d
     for found in (report["order"]["all"], report["order"]["relations"]["higher"]):
         for name in ("order_accuracy", "auc", "log_loss", "tau"):
             assert f"{found[name]:.4f}" in words
-    assert words.index(ABOUT_ORDER) < words.index(ABOUT_MRR)
+    assert words.index(f"{ABOUT_ORDER} {ABOUT_RULES}") < words.index(ABOUT_MRR)
     assert f"test order accuracy {report['order']['all']['order_accuracy']:.4f}, test MRR" in text
 
 
