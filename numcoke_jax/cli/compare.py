@@ -49,6 +49,10 @@ def show(found: Mapping[str, Any], console: Console) -> None:
     rows = [(name, *_metrics(run["test"])) for name, run in zip(names, runs, strict=True)]
     titles = (">facts", ">MRR", ">MR", ">Hits@1", ">Hits@3", ">Hits@10")
     console.table("Test", "tails ranked, filtered", ("run", *titles), rows)
+    for side, remark in (("heads", "heads ranked"), ("both", "heads and tails ranked")):
+        pairs = zip(names, runs, strict=True)
+        if rows := [(name, *_metrics(run[side])) for name, run in pairs if run[side]]:
+            console.table("Test", f"{remark}, filtered", ("run", *titles), rows)
     rows = [
         (
             name,
@@ -64,7 +68,12 @@ def show(found: Mapping[str, Any], console: Console) -> None:
     titles = (">seed", ">best epoch", ">time", ">valid MRR", ">ECE", ">held out")
     remark = "ECE: calibration error on test facts; held out: MRR of unseen entities"
     console.table("Runs", remark, ("run", *titles), rows)
-    for title, key in (("order accuracy", "order_relations"), ("MRR", "relations")):
+    for title, key in (
+        ("order accuracy", "order_relations"),
+        ("MRR", "relations"),
+        ("MRR of both sides", "relations_both"),
+        ("MRR", "cardinalities"),
+    ):
         relations = sorted(found[key].items(), key=lambda item: _lowest(item[1]))
         if len(relations) > 1:
             many = len(relations) > MOST_RELATIONS
@@ -72,7 +81,8 @@ def show(found: Mapping[str, Any], console: Console) -> None:
             shown = {
                 name: [_figure(value) for value in values] for name, values in relations[:MOST_RELATIONS]
             }
-            _blocks(f"Test {title} by relation{more}", "relation", shown, console)
+            kind = "cardinality" if key == "cardinalities" else "relation"
+            _blocks(f"Test {title} by {kind}{more}", kind, shown, console)
     if found["config"]:
         shown = {key: [_shortened(value) for value in values] for key, values in found["config"].items()}
         _blocks("Config keys that differ", "key", shown, console)

@@ -17,6 +17,9 @@ from numcoke_jax.system.errors import CLOSE_ENOUGH, UserError, did_you_mean, pri
 SCALES_TO_ONE = ("minmax", "quantile")  # of `data.normalize`: those that give values from 0 to 1
 LARGEST_SYNTHETIC = 10**9  # values of 8 bytes
 SPLIT_TOLERANCE = 1e-6  # shares written with a few digits, such as three times 0.333333, are accepted
+PAIRED = dict.fromkeys(("atth", "cone", "gie", "kgdm", "rotate", "rule"), "rotates") | {
+    "complex": "takes for complex numbers"
+}
 CONVE_FILTER = 3  # width and height of its filters
 QUATERNION = 4  # numbers of one, of dabr
 
@@ -155,10 +158,10 @@ def _check_baseline(model: ConfigDict) -> None:
             f"model.attributes={model.attributes} has no effect with model.name={model.name}, which sees the "
             "values in its own way: set model.attributes=none"
         )
-    if model.name in ("atth", "cone", "gie", "kgdm", "rule") and model.dim % 2:
+    if model.name in PAIRED and model.dim % 2:
         raise UserError(
-            f"model.dim={model.dim} is odd: model.name={model.name} rotates pairs of dimensions, "
-            "set an even model.dim"
+            f"model.dim={model.dim} is odd: model.name={model.name} {PAIRED[model.name]} pairs of "
+            "dimensions, set an even model.dim"
         )
     if model.name == "dabr" and model.dim % QUATERNION:
         raise UserError(

@@ -39,11 +39,15 @@ MODELS: dict[str, ListedModel] = {  # by the name that `model.name` takes, in th
     "transe": ListedModel("transe", (*_JOINED, *_TRANSLATION)),
     "conve": ListedModel("conve", (*_JOINED, "query.filters", *_QUERY_DROPOUT)),
     "tucker": ListedModel("tucker", (*_JOINED, *_QUERY_DROPOUT)),
+    "distmult": ListedModel("distmult", (*_JOINED, "score.dropout")),
+    "complex": ListedModel("complex", (*_JOINED, "score.dropout")),
+    "rotate": ListedModel("rotate", (*_JOINED, *_TRANSLATION)),
     "hake": ListedModel("hake", (*_JOINED, "score.margin", "score.dropout")),
     "atth": ListedModel("atth", (*_JOINED, "score.dropout")),
     "murp": ListedModel("murp", (*_JOINED, "score.dropout")),
     "rgcn": ListedModel(
-        "rgcn", (*_JOINED, "graph.layers", "graph.bases", "graph.edge_dropout", "score.dropout")
+        "rgcn",
+        (*_JOINED, "graph.layers", "graph.bases", "graph.edge_dropout", "graph.decoder", *_TRANSLATION),
     ),
     "kbln": ListedModel("kbln", ("model.dim", "score.dropout")),
     "mtkgnn": ListedModel("mtkgnn", ("model.dim", "score.dropout", "okcl.weight")),

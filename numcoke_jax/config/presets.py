@@ -84,6 +84,9 @@ PRESETS: dict[str, Mapping[str, Any]] = {
     # Values joined to the entity vectors of models that use none, as in the paper; see docs/models.md.
     "conve": {"model.name": "conve", **CONCATENATED},
     "tucker": {"model.name": "tucker", **CONCATENATED},
+    "distmult": {"model.name": "distmult", **CONCATENATED},
+    "complex": {"model.name": "complex", **CONCATENATED},
+    "rotate": {"model.name": "rotate", **CONCATENATED},
     "hake": {"model.name": "hake", **CONCATENATED},
     "atth": {"model.name": "atth", **CONCATENATED},
     "murp": {"model.name": "murp", **CONCATENATED},
@@ -95,6 +98,7 @@ PRESETS: dict[str, Mapping[str, Any]] = {
     "wgcn": {"model.name": "wgcn", **CONCATENATED, "query.filters": 100, "query.hidden_dropout": 0.2},
     "kgdm": {"model.name": "kgdm", **UNDROPPED, "okcl.weight": 1.0},
     "rule": {"model.name": "rule", **UNDROPPED, "okcl.weight": 0.1},
+    "rgcn_transe": {"model.name": "rgcn", **CONCATENATED, "graph.decoder": "translation"},
     "kbln": {"model.name": "kbln", **PUBLIC_SETTINGS},
     "mtkgnn": {"model.name": "mtkgnn", **PUBLIC_SETTINGS, "okcl.weight": 1.0},
     "nekg": {"model.name": "nekg", **PUBLIC_SETTINGS},

@@ -119,6 +119,8 @@ _KEYS = (
         "fields that are no literals: what compares them must be inferred from facts and other fields"),
     _host("data.reversed", 0.0, number(0.0, 0.5),
         "share of the training facts that are turned around, for noisy orders; 0: none"),
+    _host("data.inverse", False, BOOL,
+        "an inverse of every relation is trained, and heads are ranked by it, besides tails"),
     _host("data.control", "true", choice("true", "shuffled", "zeroed", "removed"),
         "values: the true ones, or those of a control experiment"),
     _host("data.normalize", "minmax", choice("minmax", "quantile", "zscore", "none"),
@@ -192,6 +194,8 @@ _KEYS = (
         "B of rgcn: matrices that those of the relations are mixed from"),
     _model("graph.edge_dropout", 0.4, number(0.0, 1.0, high_open=True),
         "share of the facts' messages that rgcn drops in training; 0: none"),
+    _model("graph.decoder", "distmult", choice("distmult", "translation"),
+        "score of rgcn's vectors: the published one, or translation, as RAKGE runs it"),
     _model("graph.noise", 0.1, number(0.0, 1e4),
         "epsilon, length of the noise on simgcl's views; 0 makes the views equal"),
 

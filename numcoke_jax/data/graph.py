@@ -18,7 +18,10 @@ SPLITS = ("train", "valid", "test")
 
 @dataclasses.dataclass(frozen=True)
 class Vocabulary:
-    """Names in id order: `entities[i]` is the name of entity i; each tuple is sorted by code point."""
+    """Names in id order: `entities[i]` is the name of entity i; each tuple is sorted by code point.
+
+    Inverse relations (`variants.with_inverses`) come after the sorted ones, in the same order.
+    """
 
     entities: tuple[str, ...]
     relations: tuple[str, ...]
@@ -35,6 +38,9 @@ class NumericGraph:
       negatives: int32 [n, 3] triples known to be false (neg.txt); never a training fact.
       values: float64 [N, M] numeric values in their own units; 0 where not observed.
       observed: bool [N, M], False where the value is missing.
+      first_inverse: id of the inverse of relation 0, those of the others follow (`variants.with_inverses`);
+        None: no relation has one.  Facts of inverse relations are in `train` and `negatives` alone: those of
+        the other splits are built where heads are ranked, and are never facts of their own.
     """
 
     vocabulary: Vocabulary
@@ -44,6 +50,7 @@ class NumericGraph:
     negatives: np.ndarray
     values: np.ndarray
     observed: np.ndarray
+    first_inverse: int | None = None
     _indexes: dict[tuple[str, ...], TailIndex] = dataclasses.field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -66,10 +73,43 @@ class NumericGraph:
             raise ValueError(f"split must be one of {SPLITS}, got {name!r}")
         return getattr(self, name)
 
+    @property
+    def own_relations(self) -> int:
+        """How many relations are not inverses; they come first."""
+        return self.num_relations if self.first_inverse is None else self.first_inverse
+
+    def inverse_of(self, relation: int) -> int | None:
+        """The inverse of a relation, whose own inverse is the relation; None if relations have none."""
+        return None if self.first_inverse is None else (relation + self.first_inverse) % self.num_relations
+
+    def inverse_facts(self, facts: np.ndarray) -> np.ndarray:
+        """(t, inverse of r, h) for every fact (h, r, t), int32 [n, 3]; none without inverse relations."""
+        if self.first_inverse is None:
+            return facts[:0]
+        turned = facts[:, [TAIL, RELATION, HEAD]]
+        turned[:, RELATION] = (turned[:, RELATION] + self.first_inverse) % self.num_relations
+        return turned
+
+    def without_inverses(self) -> "NumericGraph":
+        """The graph as its data have it, without inverse relations and their facts."""
+        if self.first_inverse is None:
+            return self
+        own, names = self.first_inverse, self.vocabulary
+        train, negatives = (facts[facts[:, RELATION] < own] for facts in (self.train, self.negatives))
+        vocabulary = dataclasses.replace(names, relations=names.relations[:own])
+        return dataclasses.replace(
+            self, vocabulary=vocabulary, train=train, negatives=negatives, first_inverse=None
+        )
+
+    def known(self, *splits: str) -> np.ndarray:
+        """The facts of these splits, int32 [n, 3], with those of inverse relations."""
+        others = [self.inverse_facts(self.split(name)) for name in splits if name != "train"]
+        return np.concatenate([self.train[:0], *map(self.split, splits), *others])
+
     def index(self, *splits: str) -> TailIndex:
-        """The tails of every query in the facts of these splits, sorted once per graph."""
+        """The tails of every query in `known` of these splits, sorted once per graph."""
         if splits not in self._indexes:
-            self._indexes[splits] = self.index_of(*map(self.split, splits))
+            self._indexes[splits] = self.index_of(self.known(*splits))
         return self._indexes[splits]
 
     def index_of(self, *triples: np.ndarray) -> TailIndex:
@@ -153,10 +193,11 @@ def reversed_facts(graph: NumericGraph, facts: np.ndarray, *, key: str, instead:
 def graph_hash(graph: NumericGraph) -> str:
     """SHA-256 of names, triples, negatives and literals; the order of rows in the files does not matter.
 
+    Inverse relations say nothing that the data do not: the hash is that of the graph without them.
     Every part goes in with its name and length, so moving a name from one list to the next changes the
     hash.  Numbers go in as little-endian; values that are not observed do not count.
     """
-    digest = hashlib.sha256()
+    digest, graph = hashlib.sha256(), graph.without_inverses()
 
     def add(name: str, content: bytes) -> None:
         digest.update(f"{name} {len(content)}\n".encode())

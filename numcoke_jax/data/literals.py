@@ -45,7 +45,8 @@ class Literals:
     values: Any  # float32 [N, M] on the scale of `data.normalize`; 0 where missing
     observed: Any  # bool [N, M]
     positions: Any = None  # float32 [N, M] quantiles in [0, 1], or None; for parts that compare or bin values
-    facts: Any = None  # int32 [n, 3], training facts as (head, relation, tail), or None
+    # int32 [n, 3], training facts as (head, relation, tail), none of an inverse relation; or None
+    facts: Any = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,6 +15,7 @@ pairs, none twice.  Everything is a pure function of the settings.
 """
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -101,6 +102,7 @@ def synthetic_graph(settings: SyntheticSettings) -> tuple[NumericGraph, list[str
         values, observed = values[:, shown], observed[:, shown]
         fields = tuple(fields[field] for field in shown)
     width = len(str(settings.entities - 1))
+    facts_of: dict[str, Any] = {split: splits[split].astype(np.int32) for split in SPLITS}
     graph = NumericGraph(
         vocabulary=Vocabulary(
             entities=tuple(f"e{entity:0{width}d}" for entity in kept.tolist()),
@@ -110,7 +112,7 @@ def synthetic_graph(settings: SyntheticSettings) -> tuple[NumericGraph, list[str
         negatives=negatives.astype(np.int32),
         values=values,
         observed=observed,
-        **{split: splits[split].astype(np.int32) for split in SPLITS},
+        **facts_of,
     )
     return graph, [_describe(settings), *notices]
 

@@ -20,6 +20,7 @@ from numcoke_jax.system.errors import UserError, did_you_mean, list_some
 STREAM, REVERSED_STREAM = 5, 7  # of `data.seed`, so that no other draw changes
 CONTROLS = choices("data.control")
 SIDES = ("head", "tail")
+INVERSE = "inverse of "  # before the name of a relation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,10 +86,40 @@ def hold_out(graph: NumericGraph, share: float, seed: int) -> tuple[NumericGraph
     return reduced, HeldOut(named(out), graph.values[out], graph.observed[out], lost)
 
 
+def with_inverses(graph: NumericGraph) -> NumericGraph:
+    """The graph with an inverse of every relation: (t, inverse of r, h) for each training fact and negative.
+
+    The heads of a fact (?, r, t) are then ranked as the tails of (t, inverse of r, ?).
+
+    Raises:
+      UserError: a relation already has the name of an inverse.
+    """
+    names = graph.vocabulary
+    inverse = tuple(f"{INVERSE}{name}" for name in names.relations)
+    if taken := sorted(set(inverse) & set(names.relations)):
+        raise UserError(
+            f"data.inverse=True: the graph has a relation {taken[0]!r}, the name of an inverse that is to be "
+            "added; rename it, or set data.inverse=False"
+        )
+    graph = dataclasses.replace(
+        graph,
+        vocabulary=dataclasses.replace(names, relations=(*names.relations, *inverse)),
+        first_inverse=len(names.relations),
+    )
+
+    def both(facts: np.ndarray) -> np.ndarray:
+        added = graph.inverse_facts(facts)
+        return np.concatenate(
+            [facts, added[np.lexsort((added[:, TAIL], added[:, HEAD], added[:, RELATION]))]]
+        )
+
+    return dataclasses.replace(graph, train=both(graph.train), negatives=both(graph.negatives))
+
+
 def unseen_relations(graph: NumericGraph) -> dict[str, dict[str, int]]:
     """Relations without a training fact -> the number of their facts in valid and in test."""
     seen = np.unique(graph.train[:, RELATION])
-    missing = np.setdiff1d(np.arange(graph.num_relations), seen).tolist()
+    missing = np.setdiff1d(np.arange(graph.own_relations), seen).tolist()
     return {
         graph.vocabulary.relations[relation]: {
             split: int(np.count_nonzero(graph.split(split)[:, RELATION] == relation))

@@ -167,7 +167,7 @@ def labelled_scores(
     graph: NumericGraph, split: str, scored_heads: ScoredHeads, *, selection: str, seed: int
 ) -> Labelled:
     """Scores of the facts of `split` and of the triples that count as false (see the top of this file)."""
-    facts = graph.split(split)
+    facts = graph.known(split)
     asked = graph.index(split)
     if selection == "reversed":
         turned = graph.index_of(facts[:, [TAIL, RELATION, HEAD]])

@@ -9,10 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from numcoke_jax.data.graph import RELATION, NumericGraph
+from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.evaluation.finite import NonFiniteScoresError
-from numcoke_jax.evaluation.metrics import RankSums
 from numcoke_jax.evaluation.ranking import (
     FilteredRanks,
     KnownTails,
@@ -59,10 +58,20 @@ class Evaluator:
 
     def ranks(self, params: Any, split: str) -> FilteredRanks:
         """The ranks behind these metrics, in the order of the split's facts; raises the same errors."""
-        return self._rank(params, split, self._all_facts)
+        return self.sides(params, split)["tails"]
+
+    def sides(self, params: Any, split: str) -> dict[str, FilteredRanks]:
+        """The same ranks as "tails", and where relations have inverses those of the heads as "heads"."""
+        ranks, count = self._rank(params, split, self._all_facts), len(self._graph.split(split))
+        parts = {"tails": slice(count), "heads": slice(count, None)}
+        if self._graph.first_inverse is None:
+            del parts["heads"]
+        return {side: FilteredRanks(*(part[place] for part in ranks)) for side, place in parts.items()}
 
     def for_selection(self, params: Any, before_chunk: Callable[[], None] = lambda: None) -> Metrics:
         """Validation metrics that choose the model and stop the training; raises the same errors.
+
+        They are of the tails, and where relations have inverses of heads and tails together.
 
         Args:
           params: the model's parameters.
@@ -127,11 +136,16 @@ class Evaluator:
             return 0
         # Two chunks are in flight: their scores, their filters of one byte per entry, and where heads have
         # many queries the sorted scores.
-        most = max(len(self._graph.valid), len(self._graph.test))
+        most = max(len(self._questions("valid")), len(self._questions("test")))
         kept = 2 if most >= SORTED_FROM * self.chunk else 1
         chunks = 2 * (kept * scoring.output_size_in_bytes + self.chunk * self._graph.num_entities)
         temporary = max(encoding.temp_size_in_bytes, scoring.temp_size_in_bytes)
         return temporary + encoding.output_size_in_bytes + chunks
+
+    def _questions(self, split: str) -> np.ndarray:
+        """Facts whose tails are ranked: the split's, then their inverses if relations have any."""
+        facts = self._graph.split(split)
+        return np.concatenate([facts, self._graph.inverse_facts(facts)])
 
     def _rank(
         self, params: Any, split: str, known: KnownTails, before_chunk: Callable[[], None] = lambda: None
@@ -144,23 +158,13 @@ class Evaluator:
             return filtered_ranks(
                 functools.partial(self.encode, params),
                 score,
-                self._graph.split(split),
+                self._questions(split),
                 known,
                 self._graph.num_entities,
                 self.chunk,
             )
         except NonFiniteScoresError as error:
             raise error.named(self._graph.vocabulary) from None
-
-
-def relation_metrics(graph: NumericGraph, split: str, ranks: FilteredRanks) -> dict[str, dict]:
-    """The metrics of each relation that has facts in `split`, from the split's ranks."""
-    relations = graph.split(split)[:, RELATION]
-    names = graph.vocabulary.relations
-    return {
-        names[relation]: RankSums.from_ranks(ranks.all[relations == relation]).summary()
-        for relation in np.unique(relations).tolist()
-    }
 
 
 @functools.lru_cache(maxsize=8)

@@ -1,9 +1,9 @@
 """Filtered tail ranks of queries (head, relation, ?), ties at their mean rank.
 
-Only tails are ranked.  Ranks are counts of candidates above and level with the target in one matrix of
-raw scores, so metrics are the same bits for every chunk size and order of the queries.  The caller
-decides the filter by the index it passes: facts that training may know while selecting a model, facts of
-all splits for the test.
+Heads are ranked as the tails of inverse relations (`variants.with_inverses`).  Ranks are counts of
+candidates above and level with the target in one matrix of raw scores, so metrics are the same bits for
+every chunk size and order of the queries.  The caller decides the filter by the index it passes: facts that
+training may know while selecting a model, facts of all splits for the test.
 
 What validation facts are ranked against while a model is being selected, without looking at the test.
 
@@ -316,6 +316,6 @@ def selection_filter(graph: NumericGraph, rule: str) -> KnownTails:
         return graph.index("train", "valid")
     if rule == "all":
         return graph.index("train", "valid", "test")
-    facts = np.concatenate([graph.train, graph.valid])
+    facts = graph.known("train", "valid")
     reverse = reversed_facts(graph, facts, key="eval.selection", instead="seen")
     return AllButReversed(graph.index_of(reverse))

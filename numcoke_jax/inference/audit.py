@@ -2,7 +2,8 @@
 
 The ranks of a sample of facts are counted anew, one candidate at a time, from raw scores and from sets of
 facts: nothing of `evaluation/ranking` or of its indexes is used for it, only compared with it.  What cannot
-be judged (no masked cell whose value is known, no negatives) is "unknown", never passed.
+be judged (no masked cell whose value is known, no negatives) is "unknown", never passed.  A fact of an
+inverse relation (`data.inverse`) counts as the fact that it turns around.
 """
 
 import dataclasses
@@ -14,7 +15,7 @@ import jax
 import numpy as np
 from scipy import stats
 
-from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, NumericGraph
+from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph
 from numcoke_jax.evaluation.metrics import HITS_AT
 from numcoke_jax.evaluation.orders import field_of_relation
 from numcoke_jax.evaluation.ranking import KnownTails
@@ -73,7 +74,7 @@ def audit(trained: Trained, *, sample: int = SAMPLE, seed: int = 0) -> list[Find
       FloatingPointError: a score is not finite.
     """
     run = trained.run
-    facts = {split: set(map(tuple, run.judged.split(split).tolist())) for split in SPLITS}
+    facts = {split: own_facts(run.judged, run.judged.split(split)) for split in SPLITS}
     return [
         *ranks_and_ties(trained, sample, seed),
         *reported(trained),
@@ -96,12 +97,25 @@ def sampled(facts: np.ndarray, sample: int, seed: int) -> np.ndarray:
     return np.sort(drawn.permutation(len(facts))[:sample])
 
 
+def own_facts(graph: NumericGraph, facts: np.ndarray) -> set[Fact]:
+    """The facts of int [n, 3]; those of inverse relations as what they turn around."""
+    own = graph.own_relations
+    return {(t, r - own, h) if r >= own else (h, r, t) for h, r, t in facts.tolist()}
+
+
+def turned(graph: NumericGraph, facts: np.ndarray) -> np.ndarray:
+    """(tail, inverse, head) of each (head, relation, tail): the question about the head of a fact."""
+    return np.stack([facts[:, TAIL], facts[:, RELATION] + graph.own_relations, facts[:, HEAD]], axis=1)
+
+
 def tails_of(graph: NumericGraph, *splits: str) -> dict[tuple[int, int], set[int]]:
-    """(head, relation) -> its tails in these splits, as sets."""
+    """(head, relation) -> its tails in these splits, as sets; (tail, inverse) -> heads where there is one."""
     tails: dict[tuple[int, int], set[int]] = {}
     for split in splits:
-        for head, relation, tail in graph.split(split).tolist():
+        for head, relation, tail in own_facts(graph, graph.split(split)):
             tails.setdefault((head, relation), set()).add(tail)
+            if graph.first_inverse is not None:
+                tails.setdefault((tail, relation + graph.own_relations), set()).add(head)
     return tails
 
 
@@ -120,9 +134,12 @@ def ranks_and_ties(trained: Trained, sample: int, seed: int) -> list[Finding]:
     """The program's ranks of sampled facts against counted ones, with and without the head itself."""
     run, wrong, tied, wrong_ties, count = trained.run, 0, 0, 0, 0
     known = tails_of(run.judged, *SPLITS)
-    for split in ("valid", "test"):
-        ranks = run.evaluate.ranks(trained.params, split)
-        facts = run.judged.split(split)
+    sides = [
+        (ranks, turned(run.judged, run.judged.split(split)) if side == "heads" else run.judged.split(split))
+        for split in ("valid", "test")
+        for side, ranks in run.evaluate.sides(trained.params, split).items()
+    ]
+    for ranks, facts in sides:
         places = sampled(facts, sample, seed)
         for relation in np.unique(facts[places, RELATION]).tolist():
             own = [place for place in places.tolist() if facts[place, RELATION] == relation]
@@ -167,11 +184,15 @@ def reported(trained: Trained) -> list[Finding]:
         if not isinstance(stored, Mapping):
             findings.append(Finding(check, UNKNOWN, 0, 0, "report.json has no metrics of the split"))
             continue
-        ranks = trained.run.evaluate.ranks(trained.params, split)
+        sides = trained.run.evaluate.sides(trained.params, split)
+        kept = {"": sides["tails"].all, "exclude_self": sides["tails"].exclude_self}
+        if "heads" in sides:
+            kept |= {"heads": sides["heads"].all}
+            kept |= {"both": np.concatenate([found.all for found in sides.values()])}
         pairs = [
-            (stored.get(name), value)
-            for kept, stored in ((ranks.all, stored), (ranks.exclude_self, stored.get("exclude_self", {})))
-            for name, value in metrics_of(kept.tolist()).items()
+            ((stored.get(part, {}) if part else stored).get(name), value)
+            for part, ranks in kept.items()
+            for name, value in metrics_of(ranks.tolist()).items()
         ]
         wrong = sum(not _equal(there, now) for there, now in pairs)
         findings.append(
@@ -206,6 +227,8 @@ def _wrong_filters(
 ) -> tuple[int, int]:
     """How many filters of sampled queries were looked at, and how many differ from the expected sets."""
     facts = np.concatenate([run.judged.valid, run.judged.test])
+    if run.judged.first_inverse is not None:
+        facts = np.concatenate([facts, turned(run.judged, facts)])
     wrong, places = 0, sampled(facts, 2 * sample, seed)
     for head, relation, _ in facts[places].tolist():
         mask = known.mask(np.asarray([head]), np.asarray(relation), run.judged.num_entities)[0]
@@ -236,8 +259,9 @@ def filter_of_selection(run: Run, facts: Mapping[str, set[Fact]], sample: int, s
         return found(check, number, number, "", "eval.selection=all: test facts had a say in the choice")
     known = tails_of(run.judged, "train", "valid")
     below: dict[tuple[int, int], set[int]] = {}
-    for head, relation, tail in facts["train"] | facts["valid"]:
-        below.setdefault((tail, relation), set()).add(head)
+    for (head, relation), tails in known.items():
+        for tail in tails:
+            below.setdefault((tail, relation), set()).add(head)
     everyone = set(range(run.judged.num_entities))
 
     def expected(head: int, relation: int) -> set[int]:
@@ -272,7 +296,7 @@ def splits_apart(facts: Mapping[str, set[Fact]]) -> Finding:
 
 def training_labels(run: Run, facts: Mapping[str, set[Fact]]) -> Finding:
     """What the loss takes to be true."""
-    positives = _facts_of(run.batches.positives)
+    positives = own_facts(run.graph, _facts_of(run.batches.positives))
     outside = len(positives - facts["train"])
     return found(
         "training labels",
@@ -285,7 +309,7 @@ def training_labels(run: Run, facts: Mapping[str, set[Fact]]) -> Finding:
 
 def test_in_negatives(run: Run, facts: Mapping[str, set[Fact]]) -> Finding:
     """Held-out facts among what training takes to be false."""
-    negatives = _facts_of(run.batches.negatives)
+    negatives = own_facts(run.graph, _facts_of(run.batches.negatives))
     wrong = len(negatives & (facts["test"] | facts["valid"]))
     return found(
         "negatives: held-out facts",
@@ -299,7 +323,7 @@ def test_in_negatives(run: Run, facts: Mapping[str, set[Fact]]) -> Finding:
 def masked_in_negatives(run: Run, facts: Mapping[str, set[Fact]]) -> Finding:
     """Negatives of comparisons that neither a training fact nor two shown values imply."""
     check, graph, looked, wrong = "negatives: masked values", run.graph, 0, 0
-    for relation in range(graph.num_relations):
+    for relation in range(graph.own_relations):
         field = field_of_relation(graph, relation)
         if field is None:
             continue
@@ -414,8 +438,8 @@ def _covered(cells: list[dict[str, Any]], graph: NumericGraph, truth: NumericGra
     return count, inside
 
 
-def _facts_of(index: Any) -> set[Fact]:
-    """The facts of a `TailIndex`."""
+def _facts_of(index: Any) -> np.ndarray:
+    """The facts of a `TailIndex`, int [n, 3]."""
     rows = np.repeat(np.arange(len(index.queries)), np.diff(index.indptr))
     heads, relations = index.queries[rows].T
-    return set(zip(heads.tolist(), relations.tolist(), index.tails.tolist(), strict=True))
+    return np.stack([heads, relations, index.tails], axis=1)

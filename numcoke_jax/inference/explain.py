@@ -118,7 +118,7 @@ def _verdict(
 
 def _split_of(graph: NumericGraph, head: int, relation: int, tail: int) -> str:
     fact = np.array([head, relation, tail])
-    return next((split for split in SPLITS if (graph.split(split) == fact).all(axis=1).any()), "")
+    return next((split for split in SPLITS if (graph.known(split) == fact).all(axis=1).any()), "")
 
 
 def _terms(trained: Trained, encoded: Any, head: int, tail: int) -> dict[str, float]:

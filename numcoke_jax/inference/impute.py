@@ -190,7 +190,8 @@ def scores_of(graph: NumericGraph, observed: np.ndarray) -> ValueScores:
 
 def field_scales(graph: NumericGraph, ordered: Sequence[int], scores: ValueScores) -> dict[int, Scale]:
     """field -> the facts that compare it, by what an order core finds; no fact for the other fields."""
-    relations = tuple(ordered) or comparative_relations(graph.train, graph.num_relations)
+    relations = tuple(relation for relation in ordered if relation < graph.own_relations)
+    relations = relations or comparative_relations(graph.train, graph.own_relations)
     weights = fit_orders(graph.train, relations, scores).weights if relations else np.zeros((0, 0))
     scales = {}
     for field in range(graph.num_fields):
@@ -216,10 +217,10 @@ def masked_truth(run: Run) -> NumericGraph | None:
         return None
     whole_config = data.copy_and_resolve_references()
     whole_config.missing_rate = 0.0
-    whole = load_graph(whole_config).graph
-    if whole.vocabulary != run.graph.vocabulary or not np.array_equal(whole.train, run.graph.train):
+    whole, own = load_graph(whole_config).graph, run.graph.without_inverses()
+    if whole.vocabulary != own.vocabulary or not np.array_equal(whole.train, own.train):
         return None
-    return whole if (whole.observed & ~run.graph.observed).any() else None
+    return whole if (whole.observed & ~own.observed).any() else None
 
 
 def conformal_factor(needed: np.ndarray, level: float) -> float:

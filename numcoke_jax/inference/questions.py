@@ -1,7 +1,8 @@
 """Questions other than (head, relation, ?): the heads of a tail, and the scores of given triples.
 
 A model scores all tails of a head at once, so the heads of a tail take one pass over all heads, a chunk of
-them at a time, and triples one over their different heads.
+them at a time, and triples one over their different heads.  A model with inverse relations was ranked by
+these on the side of the heads, and is asked by them: (tail, inverse of relation, ?).
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,16 +37,24 @@ def ask_heads(predictor: Predictor, tail: int, relation: int, settings: AnswerSe
       FloatingPointError: a score is not finite.
     """
     graph = predictor.graph
-    scores = np.empty((1, graph.num_entities), np.float32)
-    for begin, block in predictor.scored_heads(np.arange(graph.num_entities), relation):
-        scores[0, begin : begin + len(block)] = block[:, tail]
+    inverse = graph.inverse_of(relation)
+    if inverse is not None:
+        ((_, scores),) = predictor.scored_heads(np.array([tail]), inverse)
+    else:
+        scores = np.empty((1, graph.num_entities), np.float32)
+        for begin, block in predictor.scored_heads(np.arange(graph.num_entities), relation):
+            scores[0, begin : begin + len(block)] = block[:, tail]
     known = np.full(scores.shape, NO_SPLIT, np.int8)
     for place in reversed(range(len(SPLITS))):
         if SPLITS[place] in settings.splits:
-            facts = graph.split(SPLITS[place])
+            facts = graph.known(SPLITS[place])
             same = (facts[:, RELATION] == relation) & (facts[:, TAIL] == tail)
             known[0, facts[same, HEAD]] = place
     _, heads, ranks = best_candidates(scores, np.array([tail]), known, settings)
+    ends, asked = (heads, np.full_like(heads, tail)), relation
+    if inverse is not None:
+        ends, asked = (ends[1], ends[0]), inverse
+    probabilities = predictor.probabilities(scores[0, heads], *ends, asked)
     names = graph.vocabulary.entities
     columns = {
         "head": [names[head] for head in heads],
@@ -53,7 +62,7 @@ def ask_heads(predictor: Predictor, tail: int, relation: int, settings: AnswerSe
         "rank": ranks,
         "tail": names[tail],
         "score": scores[0, heads].astype(np.float64),
-        "probability": predictor.probabilities(scores[0, heads], heads, np.full_like(heads, tail), relation),
+        "probability": probabilities,
         "known": np.array([*SPLITS, ""], object)[known[0, heads]],
     }
     return pd.DataFrame(columns, columns=list(COLUMNS))

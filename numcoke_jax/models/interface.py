@@ -22,7 +22,8 @@ SecondLoss = Callable[..., SumAndCount]
 class GraphSizes:
     """N, R and M of a graph, and the relations (ids) that parts of a model decide, which sets their shapes.
 
-    `ordered` relations compare, `classes` are read off the head's value (`models/order_core`).
+    `ordered` relations compare, `classes` are read off the head's value (`models/order_core`).  If the
+    relations have inverses, these are the ids from `first_inverse` on, in the same order.
     """
 
     entities: int
@@ -30,6 +31,12 @@ class GraphSizes:
     fields: int
     ordered: tuple[int, ...] = ()
     classes: tuple[int, ...] = ()
+    first_inverse: int | None = None
+
+    @property
+    def own_relations(self) -> int:
+        """How many relations are not inverses; they come first."""
+        return self.relations if self.first_inverse is None else self.first_inverse
 
     @property
     def decided(self) -> tuple[int, ...]:
@@ -39,7 +46,9 @@ class GraphSizes:
     @classmethod
     def of(cls, graph: NumericGraph) -> "GraphSizes":
         """The sizes of `graph`."""
-        return cls(graph.num_entities, graph.num_relations, graph.num_fields)
+        return cls(
+            graph.num_entities, graph.num_relations, graph.num_fields, first_inverse=graph.first_inverse
+        )
 
 
 @struct.dataclass

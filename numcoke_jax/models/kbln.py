@@ -73,7 +73,10 @@ class KBLN(EncodeThenScore):
         if not self.sizes.fields:
             return Experts(latent, None)
         values = jnp.where(literals.observed, literals.values, 0.0)
-        centre, width = difference_statistics(values, literals.observed, literals.facts, self.sizes.relations)
+        own = self.sizes.own_relations
+        centre, width = difference_statistics(values, literals.observed, literals.facts, own)
+        if own < self.sizes.relations:  # of an inverse: tail minus head
+            centre, width = jnp.concatenate([centre, -centre]), jnp.tile(width, (2, 1))
         return Experts(
             latent=latent,
             numeric=DifferenceExperts(

@@ -1,14 +1,16 @@
-"""R-GCN: entities see their neighbours along the training facts, relation by relation; DistMult scores.
+"""R-GCN: entities see their neighbours along the training facts, relation by relation; a decoder scores them.
 
 Source: Schlichtkrull et al., "Modeling Relational Data with Graph Convolutional Networks", ESWC 2018.
 
     h'_i  = relu(W_0 h_i + sum_r sum_{j in N_i^r} 1 / |N_i^r| W_r h_j)     no relu in the last layer
     W_r   = sum_b a_rb V_b                                                 B bases
-    score = <h_h * r, h_t>
+    score = <h_h * r, h_t>                          graph.decoder=distmult, as published
+    score = epsilon - ||h_h + r - h_t||_p           graph.decoder=translation, as RAKGE (KDD 2023) runs it
 
-r runs over the R relations and their R inverses; h^0 is the entity table.  As published, facts are
-dropped in training before the neighbourhoods are counted, so that a fact cannot always be read off itself;
-self-loops are kept here.  Trained with BCE over all entities instead of sampled negatives.
+r runs over the R relations and their R inverses, once if the graph has these already; h^0 is the entity
+table.  As published, facts are dropped in training before the neighbourhoods are counted, so that a fact
+cannot always be read off itself; self-loops are kept here.  Trained with BCE over all entities instead of
+sampled negatives.
 
 Messages are summed before they are multiplied by a basis, so that there is no matrix per fact.  Where the
 bases' [N, N] links hold fewer numbers than the [2 n, d] messages, as in a small graph with many facts, the
@@ -27,6 +29,7 @@ from ml_collections import ConfigDict
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import EntityTable
 from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec, SharedVectors
+from numcoke_jax.models.ops import pairwise
 
 
 @struct.dataclass
@@ -108,6 +111,9 @@ class RGCN(EncodeThenScore):
       bases: B.
       edge_dropout: share of the facts dropped in training.
       dropout: share of the encoded entities' entries dropped in training; heads and tails share the mask.
+      decoder: a choice of `graph.decoder`.
+      norm: 1 or 2, of the translation.
+      margin: epsilon of the translation.
     """
 
     sizes: GraphSizes
@@ -117,12 +123,15 @@ class RGCN(EncodeThenScore):
     bases: int
     edge_dropout: float
     dropout: float
+    decoder: str = "distmult"
+    norm: int = 1
+    margin: float = 0.0
 
     def setup(self) -> None:
         shape = (self.sizes.relations, self.dim)
         self.relation_embedding = self.param("relation_embedding", nn.initializers.xavier_normal(), shape)
         self.convolutions = [
-            RelationalConvolution(self.sizes.relations, self.bases) for _ in range(self.layers)
+            RelationalConvolution(self.sizes.own_relations, self.bases) for _ in range(self.layers)
         ]
         self.table_dropout = nn.Dropout(self.dropout, rng_collection="dropout")
 
@@ -133,7 +142,7 @@ class RGCN(EncodeThenScore):
         if train and self.edge_dropout:
             draws = jax.random.bernoulli(self.make_rng("dropout"), 1.0 - self.edge_dropout, kept.shape)
             kept = draws.astype(entities.dtype)
-        messages = messages_of(literals.facts, kept, self.sizes.relations, self.sizes.entities)
+        messages = messages_of(literals.facts, kept, self.sizes.own_relations, self.sizes.entities)
         for layer, convolution in enumerate(self.convolutions):
             entities = convolution(entities, messages)
             if layer + 1 < self.layers:
@@ -146,11 +155,19 @@ class RGCN(EncodeThenScore):
     ) -> Float[Array, "S H N"]:
         """Logits [S, H, N]; rank these, never their sigmoid."""
         del train  # dropout is applied in the encoder
-        return (encoded.entities[heads] * encoded.relations[:, None]) @ encoded.entities.T
+        entities, relations = encoded.entities, encoded.relations[:, None]
+        if self.decoder == "distmult":
+            return (entities[heads] * relations) @ entities.T
+        distance = pairwise.l1_distance if self.norm == 1 else pairwise.l2_distance
+        tails = jnp.broadcast_to(entities, (len(heads), *entities.shape))
+        return self.margin - distance(entities[heads] + relations, tails)
 
 
 def from_config(config: ConfigDict, sizes: GraphSizes) -> RGCN:
-    """The model of `model.{dim,attributes}`, `graph.{layers,bases,edge_dropout}` and `score.dropout`."""
+    """The model of `model.{dim,attributes}`, `graph.{layers,bases,edge_dropout,decoder}` and `score.dropout`.
+
+    `score.{norm,margin}` are those of the translation.
+    """
     return RGCN(
         sizes=sizes,
         dim=config.model.dim,
@@ -159,6 +176,9 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> RGCN:
         bases=config.graph.bases,
         edge_dropout=config.graph.edge_dropout,
         dropout=config.score.dropout,
+        decoder=config.graph.decoder,
+        norm=config.score.norm,
+        margin=config.score.margin,
     )
 
 

@@ -86,9 +86,15 @@ class RulE(nn.Module):
         self.tail_bias = self.param("tail_bias", nn.initializers.zeros_init(), (self.sizes.entities,))
 
     def fit(self, graph: NumericGraph, positions: np.ndarray, *, seed: int) -> dict[str, Any]:
-        """The rules that the training facts bear out."""
+        """The rules that the training facts bear out; an inverse relation has those of its relation, turned.
+
+        Mined from its own facts, it would have the rule that it is the inverse, which no unseen fact follows.
+        """
         del positions
-        rules = mined(graph.train, graph.num_entities, graph.num_relations, seed=seed)
+        own = graph.without_inverses()
+        rules = mined(own.train, own.num_entities, own.num_relations, seed=seed)
+        if graph.first_inverse is not None:
+            rules = with_turned(rules)
         return {"fixed_rules": rules.astype(np.float32)}
 
     def __call__(
@@ -194,6 +200,18 @@ def ways(
         return jnp.where(body[0] >= 0, reached, 0.0).T
 
     return lax.map(of_rule, bodies)
+
+
+def with_turned(rules: Int[np.ndarray, "R K 2"]) -> Int[np.ndarray, "double K 2"]:
+    """The rules of R relations and of their R inverses, numbered for 2 R relations.
+
+    r(h, t) <- a(h, x), b(x, t) gives (t, inverse of r, h) <- b(x, t), a(h, x), each read backwards.
+    """
+    count = len(rules)
+    backwards = np.where(rules >= 0, (rules + count) % (2 * count), -1)
+    two = rules[..., 1:] >= 0
+    every = np.concatenate([rules, np.where(two, backwards[..., ::-1], backwards)])
+    return np.where(every >= count, every + count, every)  # 2 R and on: facts read backwards
 
 
 def rule_loss(config: ConfigDict) -> SecondLoss:

@@ -57,7 +57,7 @@ class WGCN(EncodeThenScore):
         shape = (self.sizes.relations, self.dim)
         self.relation_embedding = self.param("relation_embedding", nn.initializers.xavier_normal(), shape)
         ones = nn.initializers.ones_init()
-        self.relation_weight = self.param("relation_weight", ones, (self.layers, self.sizes.relations))
+        self.relation_weight = self.param("relation_weight", ones, (self.layers, self.sizes.own_relations))
         self.layer_maps = [nn.Dense(self.dim) for _ in range(self.layers)]
         self.layer_norms = [BatchNorm() for _ in range(self.layers)]
         self.convolution = nn.Conv(self.filters, (FILTER_WIDTH,), padding="SAME")

@@ -48,10 +48,13 @@ def comparison(runs: Sequence[FinishedRun]) -> dict[str, Any]:
     """Results of the runs and where the runs differ, as JSON values.
 
     Returns:
-      {"runs": [{"run", "seed", "best_epoch", "seconds", "complete", "order" (measures of all test pairs, and
+      {"runs": [{"run", "heads", "both" (of test),
+      "seed", "best_epoch", "seconds", "complete", "order" (measures of all test pairs, and
       "narrowest_quarter" with its accuracy), "valid", "test" (metrics), "calibration_error",
       "inductive_mrr"}], "order_relations": {name: [order accuracy per run]}, "relations": {name: [MRR per
-      run]}, "config": {key: [value per run]} for the keys that differ, "same_data": bool, or None if a run
+      run]},
+      "relations_both", "cardinalities": the same of both sides, and of tails by cardinality;
+      "config": {key: [value per run]} for the keys that differ, "same_data": bool, or None if a run
       does not say}; what a run does not have is None.
     """
     hashes = [run.report.get("environment", {}).get("data_sha256") for run in runs]
@@ -59,9 +62,16 @@ def comparison(runs: Sequence[FinishedRun]) -> dict[str, Any]:
         "runs": [_row(run) for run in runs],
         "order_relations": _by_relation([(run.report.get("order") or {}).get("relations") for run in runs]),
         "relations": _by_relation([run.report.get("relations") for run in runs], "mrr"),
+        "relations_both": _by_relation([_of_both_sides(run.report.get("relations")) for run in runs], "mrr"),
+        "cardinalities": _by_relation([run.report.get("cardinalities") for run in runs], "mrr"),
         "config": differing([run.config for run in runs]),
         "same_data": None if None in hashes else len(set(hashes)) == 1,
     }
+
+
+def _of_both_sides(relations: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """relation -> its metrics over heads and tails, where both are ranked."""
+    return {name: found["both"] for name, found in (relations or {}).items() if "both" in found}
 
 
 def _by_relation(
@@ -111,6 +121,7 @@ def _row(run: FinishedRun) -> dict[str, Any]:
             "narrowest_quarter": order["narrowest_quarter"]["order_accuracy"],
         },
         **{split: {name: report[split][name] for name in METRICS} for split in ("valid", "test")},
+        **{side: report["test"].get(side) for side in ("heads", "both")},
         "calibration_error": calibration["test"]["after"]["ece"] if calibration else None,
         "inductive_mrr": report["inductive"]["mrr"] if "inductive" in report else None,
     }

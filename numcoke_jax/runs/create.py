@@ -15,6 +15,7 @@ from numcoke_jax.data.variants import (
     hide_fields,
     hold_out,
     reversed_facts,
+    with_inverses,
     without_unseen_relations,
 )
 from numcoke_jax.evaluation.evaluator import Evaluator
@@ -105,16 +106,23 @@ def _sizes(config: ConfigDict, graph: NumericGraph, scale: LiteralScale) -> Grap
     scores = value_scores(scale.positions.apply(graph.values, graph.observed), graph.observed)
     return dataclasses.replace(
         sizes,
-        ordered=comparative_relations(graph.train, graph.num_relations),
-        classes=tuple(class_relations(graph.train, graph.num_relations, scores)),
+        ordered=_with_inverse_ids(graph, comparative_relations(graph.train, graph.own_relations)),
+        classes=tuple(class_relations(graph.train, graph.own_relations, scores)),
     )
+
+
+def _with_inverse_ids(graph: NumericGraph, relations: tuple[int, ...]) -> tuple[int, ...]:
+    """These relations, and their inverses if there are any."""
+    shift = graph.first_inverse
+    return relations if shift is None else (*relations, *(relation + shift for relation in relations))
 
 
 def _decided(graph: NumericGraph, decided: tuple[int, ...]) -> str:
     """A notice: what the order core decides, and what that leaves to train."""
-    names, count = graph.vocabulary.relations, graph.num_relations
-    if len(decided) == count:
+    if len(decided) == graph.num_relations:
         return "the order core decides every relation: nothing is left to train"
+    names, count = graph.vocabulary.relations, graph.own_relations
+    decided = tuple(relation for relation in decided if relation < count)
     first = ", ".join(map(shown_name, [names[relation] for relation in decided[:MOST_NAMED]]))
     more = f" and {len(decided) - MOST_NAMED} more" if len(decided) > MOST_NAMED else ""
     return f"the order core decides {len(decided)} of {count} relations: {first}{more}"
@@ -178,4 +186,11 @@ def trained_on(config: ConfigDict, loaded: LoadedGraph) -> tuple[LoadedGraph, He
         truth, _ = hold_out(truth, config.eval.inductive, config.data.seed)
         notices = [*loaded.notices, notice]
         loaded = dataclasses.replace(loaded, graph=graph, truth=truth, notices=notices)
+    if data.inverse:
+        graph = with_inverses(graph)
+        shown_truth = None if loaded.truth is None else with_inverses(loaded.truth)
+        notice = f"data.inverse: {graph.own_relations:,} inverse relations, by which heads are ranked"
+        loaded = dataclasses.replace(
+            loaded, graph=graph, truth=shown_truth, notices=[*loaded.notices, notice]
+        )
     return loaded, held_out

@@ -30,7 +30,7 @@ from numcoke_jax.runs.order_tables import (
     order_rows,
 )
 from numcoke_jax.runs.run import Run
-from numcoke_jax.runs.screen import METRIC_TITLES
+from numcoke_jax.runs.screen import METRIC_TITLES, SIDES
 from numcoke_jax.runs.stored import Report
 from numcoke_jax.system.console import shown_share
 from numcoke_jax.system.files import write_bytes_atomically
@@ -169,12 +169,16 @@ def _results(report: Report) -> Section:
     for split in ("valid", "test"):
         rows.append([split, *metric_cells(report[split])])
         rows.append([f"{split}, head not a candidate", *metric_cells(report[split]["exclude_self"])])
+        if "both" in report[split]:
+            rows += [[f"{split}, {side}", *metric_cells(report[split][side])] for side in SIDES]
     if "inductive" in report:
         found = report["inductive"]
         rows.append([f"{found['entities']} entities held out", *metric_cells(found)])
         rows.append(["  the rule: compare the raw values", *metric_cells(found["raw_values"])])
     columns = ["facts of", *(TITLES[name] for name in METRICS)]
-    caption = "Ranks of tails, filtered by the facts of all splits, ties at their mean rank"
+    caption = (
+        "Ranks of tails (other sides are named), filtered by the facts of all splits, ties at their mean rank"
+    )
     return Section("results", "Ranks", ABOUT_MRR, tables=[Table(caption, columns, rows)])
 
 
@@ -183,10 +187,23 @@ def _relations(report: Report) -> Section | None:
     names = sorted(found, key=lambda name: found[name]["mrr"])[:MOST_ROWS]
     if not names:
         return None
-    rows = [[name, *metric_cells(found[name])] for name in names]
+    rows = [[name, *_cells_by_side(found[name])] for name in names]
     more = f", the {MOST_ROWS} with the lowest MRR of {len(found)}" if len(found) > MOST_ROWS else ""
-    columns = ["relation", *(TITLES[name] for name in METRICS)]
-    return Section("relations", "By relation", tables=[Table(f"Test facts by relation{more}", columns, rows)])
+    titles = [
+        *(TITLES[name] for name in METRICS),
+        *(f"MRR, {side}" for side in SIDES if side in found[names[0]]),
+    ]
+    tables = [Table(f"Test facts by relation{more}", ["relation", *titles], rows)]
+    if kinds := report.get("cardinalities"):
+        rows = [[f"{kind} ({part['relations']})", *_cells_by_side(part)] for kind, part in kinds.items()]
+        caption = "Test facts by cardinality, heads of a tail to tails of a head (number of relations)"
+        tables.append(Table(caption, ["cardinality", *titles], rows))
+    return Section("relations", "By relation", tables=tables)
+
+
+def _cells_by_side(metrics: Mapping[str, Any]) -> list[str]:
+    """The cells of tails, and where heads are ranked the MRR of the other sides."""
+    return [*metric_cells(metrics), *(number(metrics[side]["mrr"]) for side in SIDES if side in metrics)]
 
 
 def _orders(report: Report) -> Section | None:
@@ -222,7 +239,7 @@ def _learning(workdir: Path, best_epoch: int) -> Section | None:
 def _attention(run: Run, params: Any) -> Section | None:
     """Mean attention of all entities and heads, by relation and field; None for a model without it."""
     names = run.graph.vocabulary
-    count = min(run.graph.num_relations, MOST_ROWS)
+    count = min(run.graph.own_relations, MOST_ROWS)
     found = []
     for relation in range(count):
         sown = internals(run.programs.model, run.literals, run.graph.num_entities, params, relation)
@@ -274,7 +291,7 @@ def _calibration(report: Report) -> Section | None:
 
 
 def _data(run: Run) -> Section:
-    graph = run.graph
+    graph = run.graph.without_inverses()
     sizes = [
         ["entities", f"{graph.num_entities:,}"],
         ["relations", f"{graph.num_relations:,}"],

@@ -18,12 +18,12 @@ import numpy as np
 from numcoke_jax.data.graph import RELATION, SPLITS, NumericGraph
 from numcoke_jax.data.variants import unseen_relations
 from numcoke_jax.evaluation.calibration import calibrate
-from numcoke_jax.evaluation.evaluator import relation_metrics
 from numcoke_jax.evaluation.metrics import METRICS
 from numcoke_jax.evaluation.order_measures import order_measures
 from numcoke_jax.evaluation.orders import compared_fields, field_of_relation, orders_of_split, summary
 from numcoke_jax.evaluation.ranking import summaries
 from numcoke_jax.evaluation.reference_orders import reference_orders
+from numcoke_jax.evaluation.sides import cardinality_metrics, other_sides, relation_metrics
 from numcoke_jax.models.padding import PaddedEncoding
 from numcoke_jax.runs.checkpoints import Checkpoints
 from numcoke_jax.runs.environment import describe_environment
@@ -80,8 +80,8 @@ def rank_and_report(
     """
     progress = keep_best(run, checkpoints, progress, console.warn)
     params = checkpoints.restore(checkpoints.usable_at(progress.patience.best_step)).state.params
-    every_rank = {split: run.evaluate.ranks(params, split) for split in ("valid", "test")}
-    ranks = {split: summaries(found) for split, found in every_rank.items()}
+    every_rank = {split: run.evaluate.sides(params, split) for split in ("valid", "test")}
+    ranks = {split: summaries(found["tails"]) for split, found in every_rank.items()}
     report = build_report(
         seed=run.config.seed,
         best_epoch=progress.patience.best_epoch,
@@ -95,7 +95,12 @@ def rank_and_report(
     fields = compared_fields(params, run.graph.vocabulary)
     if first := {name: dataclasses.asdict(found[0]) for name, found in fields.items() if found[0].weight}:
         report["compared_fields"] = first
+    if run.graph.first_inverse is not None:
+        report["protocol"] |= {"ranked": "tails and heads", "inverse_relations": True}
+        report["valid"] |= other_sides(every_rank["valid"])
+        report["test"] |= other_sides(every_rank["test"])
     report["relations"] = relation_metrics(run.judged, "test", every_rank["test"])
+    report["cardinalities"] = cardinality_metrics(run.judged, "test", every_rank["test"])
     if unseen := unseen_relations(run.graph):
         report["unseen_relations"] = unseen
     report["order"], report["order_accuracy"] = orders_of(run, params)
@@ -232,11 +237,11 @@ def build_report(
         "valid": _metrics(valid) | {"exclude_self": _metrics(valid["exclude_self"])},
         "test": _metrics(test) | {"exclude_self": _metrics(test["exclude_self"])},
         "protocol": {
-            "ranked": "tails",  # heads are never ranked: not to be compared with a mean over both sides
+            "ranked": "tails",  # without data.inverse: not to be compared with a mean over both sides
             "filtered_by": list(SPLITS),
             "ties": "mean rank",
-            "inverse_relations": False,  # none is added; those in the data are relations like any other
-            "facts": {split: len(graph.split(split)) for split in SPLITS},
+            "inverse_relations": False,  # no added ones; those in the data are relations like any other
+            "facts": {split: len(graph.without_inverses().split(split)) for split in SPLITS},
         },
         "environment": describe_environment(graph),
     }

@@ -138,7 +138,8 @@ def literals_for(config: ConfigDict, scale: LiteralScale, graph: NumericGraph) -
     """What the config's model sees of `graph`: scaled values, and training facts if it reads them."""
     literals = scale.literals(graph.values, graph.observed)
     if MODELS[config.model.name].reads_facts:
-        literals = dataclasses.replace(literals, facts=jnp.asarray(graph.train, jnp.int32))
+        facts = graph.without_inverses().train
+        literals = dataclasses.replace(literals, facts=jnp.asarray(facts, jnp.int32))
     return literals
 
 

@@ -38,6 +38,7 @@ VALIDATION_COLUMNS = (  # key of a row, title, width
     ("hits@3", "Hits@3", 8),
     ("hits@10", "Hits@10", 8),
 )
+SIDES = ("heads", "both")  # of a report whose relations have inverses
 METRIC_TITLES = {
     "mrr": "MRR",
     "mr": "MR",
@@ -92,6 +93,7 @@ class Screen(Console):
     ) -> None:
         """Counts of the graph, the observed share of each field, and what its reader noticed."""
         self._title("Graph", name)
+        graph = graph.without_inverses()
         sizes = (
             _counted(graph.num_entities, "entity", "entities"),
             _counted(graph.num_relations, "relation", "relations"),
@@ -147,6 +149,10 @@ class Screen(Console):
                 values = [_number(metric, metrics[metric]) for metric in METRIC_TITLES]
                 style = "bold" if name == "test" else ""
                 table.add_row(name, _number("count", metrics["count"]), *values, style=style)
+        for side in SIDES if "both" in report["test"] else ():
+            metrics = report["test"][side]
+            values = [_number(metric, metrics[metric]) for metric in METRIC_TITLES]
+            table.add_row(f"  test, {side}", _number("count", metrics["count"]), *values)
         if "inductive" in report:
             for name, key in (("new entities", None), ("  raw values", "raw_values")):
                 metrics = report["inductive"][key] if key else report["inductive"]
@@ -156,7 +162,7 @@ class Screen(Console):
         best = f"best epoch {report['best_epoch']}, seed {report['seed']}, {duration(report['seconds'])}"
         if not rows:
             self._print(Text())
-        self._title("Results", f"tails ranked, filtered; {best}")
+        self._title("Results", f"tails ranked{' first' * ('both' in report['test'])}, filtered; {best}")
         self._print(table)
 
     def _observed_shares(self, graph: NumericGraph) -> None:

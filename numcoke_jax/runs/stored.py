@@ -31,6 +31,7 @@ class Report(TypedDict, total=False):
     selection_mrr: float | None
     compared_fields: dict[str, Any]
     relations: dict[str, Any]
+    cardinalities: dict[str, Any]
     unseen_relations: dict[str, dict[str, int]]
     order: dict[str, Any] | None
     order_accuracy: list[dict[str, Any]]

@@ -54,14 +54,14 @@ def has_vectors(params: Any) -> bool:
 
 
 def extended_graph(graph: NumericGraph, new: NewEntities) -> NumericGraph:
-    """The same facts and the new ones, with the new entities after the others."""
+    """The same facts and the new ones (and their inverses), with the new entities after the others."""
     names = graph.vocabulary
     return dataclasses.replace(
         graph,
         vocabulary=Vocabulary((*names.entities, *new.names), names.relations, names.fields),
         values=np.concatenate([graph.values, new.values]),
         observed=np.concatenate([graph.observed, new.observed]),
-        train=np.concatenate([graph.train, new.facts]),
+        train=np.concatenate([graph.train, new.facts, graph.inverse_facts(new.facts)]),
     )
 
 

@@ -25,12 +25,13 @@ SPLITS: dict[str, list[Fact]] = {
 
 def graph() -> NumericGraph:
     """5 entities, 2 relations; its literals are given to the evaluator apart."""
+    facts: dict[str, Any] = {name: np.array(part, np.int32) for name, part in SPLITS.items()}
     return NumericGraph(
         vocabulary=Vocabulary(entities=tuple("abcde"), relations=("r", "s"), fields=("x", "y", "z")),
         negatives=np.zeros((0, 3), np.int32),
         values=np.zeros((5, 3)),
         observed=np.zeros((5, 3), bool),
-        **{name: np.array(facts, np.int32) for name, facts in SPLITS.items()},
+        **facts,
     )
 
 

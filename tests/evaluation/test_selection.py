@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,11 +28,9 @@ def graph_of(
     arrays = [np.array(sorted(rows), np.int32).reshape(-1, 3) for rows in (train, valid, test, ())]
     vocabulary = vocabulary or Vocabulary(entities=tuple("abcde"), relations=("above", "beside"), fields=())
     shape = (len(vocabulary.entities), 0)
+    facts: dict[str, Any] = dict(zip(names, arrays, strict=True))
     return NumericGraph(
-        vocabulary=vocabulary,
-        values=np.zeros(shape),
-        observed=np.zeros(shape, bool),
-        **dict(zip(names, arrays, strict=True)),
+        vocabulary=vocabulary, values=np.zeros(shape), observed=np.zeros(shape, bool), **facts
     )
 
 

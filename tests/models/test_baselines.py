@@ -26,9 +26,11 @@ from tests import examples, tiny_runs
 from tests.oracles import (
     atth,
     bigi,
+    complex,
     cone,
     conve,
     dabr,
+    distmult,
     gie,
     hake,
     kbln,
@@ -39,6 +41,7 @@ from tests.oracles import (
     nekg,
     nrn,
     rgcn,
+    rotate,
     rule,
     simgcl,
     tucker,
@@ -50,6 +53,9 @@ READS_FACTS = [name for name, model in MODELS.items() if model.reads_facts]
 ORACLES: dict[str, Any] = {
     "conve": conve,
     "tucker": tucker,
+    "distmult": distmult,
+    "complex": complex,
+    "rotate": rotate,
     "hake": hake,
     "atth": atth,
     "murp": murp,
@@ -90,7 +96,7 @@ def config_of(name: str, **changes: Any) -> Any:
         changes = {"model__attributes": "concat"} | changes
     if name == "conve":
         changes = {"model__dim": 12, "query__filters": 2} | changes
-    config = examples.config_with(model__name=name, score__norm=2, **changes)
+    config = examples.config_with(model__name=name, **{"score__norm": 2} | changes)
     check_config(config)
     return config
 
@@ -124,7 +130,10 @@ def test_evaluation_equals_the_loops(name: str) -> None:
 def test_every_way_to_encode_and_every_depth_equals_the_loops() -> None:
     assert_equals_the_loops("nrn", model__value_encoding="sinusoidal")
     assert_equals_the_loops("rgcn", graph__layers=1, graph__bases=1, model__attributes="none")
+    for norm in (1, 2):
+        assert_equals_the_loops("rgcn", graph__decoder="translation", score__norm=norm)
     assert_equals_the_loops("simgcl", graph__layers=3, model__attributes="none")
+    assert_equals_the_loops("rotate", score__norm=1)
 
 
 @functools.cache

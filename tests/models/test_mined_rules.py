@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from numcoke_jax.models.mined_rules import mined
-from numcoke_jax.models.rule import ways
+from numcoke_jax.models.rule import ways, with_turned
 from tests.oracles import rule as oracle
 
 PARENT, GRANDPARENT, CHILD, OTHER = range(4)
@@ -48,3 +48,20 @@ def test_ways_are_those_counted_one_by_one() -> None:
         body = [part for part in bodies[k] if part >= 0]
         expected = oracle.ways(facts.tolist(), 2, body, heads[h], tail) if body else 0
         assert found[k, h, tail] == expected
+
+
+def test_rules_of_an_inverse_lead_from_the_tail_to_the_head_in_as_many_ways() -> None:
+    rng = np.random.default_rng(2)
+    facts = np.stack([rng.integers(0, 6, 30), rng.integers(0, 2, 30), rng.integers(0, 6, 30)], axis=1)
+    rules = np.array([[[0, 1], [2, 3], [-1, -1]], [[3, -1], [1, 2], [0, -1]]])
+    both = with_turned(rules)
+    assert both.shape == (4, 3, 2)
+    everyone, told = jnp.arange(6), jnp.asarray(facts, jnp.int32)
+    for relation in range(2):
+        before, same, turned = (
+            ways(jnp.asarray(bodies), everyone, told, relations=count, entities=6)
+            for bodies, count in ((rules[relation], 2), (both[relation], 4), (both[relation + 2], 4))
+        )
+        np.testing.assert_array_equal(same, before)
+        np.testing.assert_array_equal(turned, np.swapaxes(before, 1, 2))
+        assert before[1].any()

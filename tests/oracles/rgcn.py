@@ -43,7 +43,8 @@ def logit(parameters: Parameters, config: Any, literals: Any, head: int, relatio
         vectors = layer(parameters[f"convolutions_{number}"], facts, vectors, relations)
         if number + 1 < config.graph.layers:
             vectors = [relu(vector) for vector in vectors]
-    total = 0.0
-    for x, r, y in zip(vectors[head], parameters["relation_embedding"][relation], vectors[tail], strict=True):
-        total += x * r * y
-    return total
+    parts = zip(vectors[head], parameters["relation_embedding"][relation], vectors[tail], strict=True)
+    if config.graph.decoder == "distmult":
+        return sum(x * r * y for x, r, y in parts)
+    gaps = [abs(x + r - y) for x, r, y in parts]
+    return config.score.margin - (sum(gaps) if config.score.norm == 1 else sum(g * g for g in gaps) ** 0.5)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from numcoke_jax.evaluation.evaluator import relation_metrics
 from numcoke_jax.evaluation.ranking import summaries
+from numcoke_jax.evaluation.sides import cardinality_metrics, other_sides, relation_metrics
 from numcoke_jax.runs import figures as svg
 from numcoke_jax.runs.order_tables import ABOUT_MRR, ABOUT_ORDER
 from numcoke_jax.runs.page import (
@@ -63,14 +63,20 @@ class Page(HTMLParser):
 def page(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
     """The page of an untrained NumCoKE, and its report."""
     folder = tmp_path_factory.mktemp("page")
-    trained = untrained(numcoke(config_of(write_folder(folder / "graph"), eval__selection="reversed")))
+    changes = {"eval__selection": "reversed", "data__inverse": True}
+    trained = untrained(numcoke(config_of(write_folder(folder / "graph"), **changes)))
     run = trained.run
     with compiled_fast():
-        ranks = {split: run.evaluate.ranks(trained.params, split) for split in ("valid", "test")}
-        whole = {split: summaries(found) for split, found in ranks.items()}
-        found = {split: m["all"] | {"exclude_self": m["exclude_self"]} for split, m in whole.items()}
+        ranks = {split: run.evaluate.sides(trained.params, split) for split in ("valid", "test")}
+        found = {}
+        for split, sides in ranks.items():
+            whole = summaries(sides["tails"])
+            found[split] = whole["all"] | {"exclude_self": whole["exclude_self"]}
         report = build_report(seed=0, best_epoch=2, seconds=61.0, complete=True, graph=run.graph, **found)
+        report["valid"] |= other_sides(ranks["valid"])
+        report["test"] |= other_sides(ranks["test"])
         report["relations"] = relation_metrics(run.graph, "test", ranks["test"])
+        report["cardinalities"] = cardinality_metrics(run.graph, "test", ranks["test"])
         report["order"], report["order_accuracy"] = orders_of(run, trained.params)
         report["calibration"] = calibration_of(run, trained.params)
         report["compared_fields"] = {"higher": {"field": "size", "weight": -1.0}}

@@ -67,7 +67,7 @@ class Answers:
 
     def run(self) -> dict[str, Any]:
         """What the model and its graph are."""
-        graph, report = self._graph, self.trained.report
+        graph, report = self._graph.without_inverses(), self.trained.report
         order = (report.get("order") or {}).get("all") or {}
         facts = np.bincount(graph.train[:, RELATION], minlength=graph.num_relations)
         return {

@@ -1,5 +1,7 @@
 """The order core as parts of a model: their arrays among the parameters, and what scoring needs of them."""
 
+import dataclasses
+
 import flax.linen as nn
 import jax.numpy as jnp
 import numpy as np
@@ -74,12 +76,15 @@ class FittedColumns(nn.Module):
 
 
 class OrderCore(FittedColumns):
-    """Positions of N entities under the C relations that compare, `sizes.ordered`."""
+    """Positions of N entities under the C relations that compare, `sizes.ordered` but the inverses.
+
+    An inverse has its relation's column, with the positions' sign changed: the same scale, read downwards.
+    """
 
     @property
     def relations(self) -> tuple[int, ...]:
         """See `FittedColumns`."""
-        return self.sizes.ordered
+        return tuple(relation for relation in self.sizes.ordered if relation < self.sizes.own_relations)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -92,7 +97,18 @@ class OrderCore(FittedColumns):
 
     def __call__(self, relations: Int[Array, " S"]) -> OrderPositions:
         """Positions under S relations; those of a relation that does not compare mean nothing."""
-        return OrderPositions(*self.of(relations, *ORDER_ROWS, "noise", "reversed_share", "reach"))
+        positions = OrderPositions(*self.of(relations, *ORDER_ROWS, "noise", "reversed_share", "reach"))
+        if self.sizes.first_inverse is None:
+            return positions
+        downwards = (relations >= self.sizes.first_inverse)[:, None]
+        mean = jnp.where(downwards, -positions.mean, positions.mean)
+        return dataclasses.replace(positions, mean=mean)
+
+    def _columns(self) -> np.ndarray:
+        columns, first = super()._columns(), self.sizes.first_inverse
+        if first is not None:
+            columns[first:] = columns[:first]
+        return columns
 
 
 class ValueClasses(FittedColumns):
@@ -123,12 +139,15 @@ def fit(
     Args:
       graph: the facts.
       quantiles: of the observed values, in (0, 1); NaN where missing.
-      ordered: ids of the relations that compare, at least one.
+      ordered: ids of the relations that compare, at least one; inverses need no fit of their own.
     """
+    own = [relation for relation in ordered if relation < graph.own_relations]
     scores = value_scores(np.nan_to_num(quantiles), ~np.isnan(quantiles))
-    orders = fit_orders(graph.train, ordered, scores)
+    orders = fit_orders(graph.train, own, scores)
     weights = np.zeros((graph.num_relations, max(graph.num_fields, 1)))
-    weights[list(ordered), : graph.num_fields] = orders.weights
+    weights[own, : graph.num_fields] = orders.weights
+    if graph.first_inverse is not None:
+        weights[graph.first_inverse :] = -weights[: graph.first_inverse]
     return {
         "entity_position": orders.mean,
         "entity_width": orders.width,
@@ -148,7 +167,7 @@ def fit_classes(
     A relation that another version of the graph no longer classifies has no class.
     """
     scores = value_scores(np.nan_to_num(quantiles), ~np.isnan(quantiles))
-    found = class_relations(graph.train, graph.num_relations, scores)
+    found = class_relations(graph.train, graph.own_relations, scores)
     arrays = {name: np.zeros((graph.num_entities, len(classes))) for name in CLASS_ROWS}
     noise = np.ones(len(classes))
     for column, relation in enumerate(classes):

@@ -23,7 +23,7 @@ def graph_of(
         for kind, count in (("e", len(values)), ("r", relations), ("f", values.shape[1]))
     )
     split = {"train": train, "valid": valid or [], "test": [], "negatives": []}
-    facts = {name: np.array(rows, np.int32).reshape(-1, 3) for name, rows in split.items()}
+    facts: dict[str, Any] = {name: np.array(rows, np.int32).reshape(-1, 3) for name, rows in split.items()}
     return NumericGraph(Vocabulary(*names), **facts, values=np.nan_to_num(values), observed=~np.isnan(values))
 
 

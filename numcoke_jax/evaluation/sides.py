@@ -1,0 +1,75 @@
+"""Metrics of the ranks of tails, of heads and of both, by relation and by cardinality.
+
+The cardinality of a relation is that of Bordes et al., "Translating Embeddings for Modeling Multi-relational
+Data", NeurIPS 2013: a side counts as 1 if a question about it has less than 1.5 answers in the mean, over the
+facts of all splits.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph
+from numcoke_jax.evaluation.metrics import RankSums
+from numcoke_jax.evaluation.ranking import FilteredRanks
+
+CARDINALITIES = ("1-1", "1-n", "n-1", "n-n")  # heads of a tail - tails of a head
+MANY = 1.5  # answers to a question
+
+
+def cardinalities(graph: NumericGraph) -> dict[int, str]:
+    """The cardinality of each relation (id) that has a fact in any split; inverses are left out."""
+    facts = np.unique(np.concatenate([graph.split(split) for split in SPLITS]), axis=0)
+    facts = facts[facts[:, RELATION] < graph.own_relations]
+    found = {}
+    for relation in np.unique(facts[:, RELATION]).tolist():
+        part = facts[facts[:, RELATION] == relation]
+        heads, tails = (len(part) / len(np.unique(part[:, side])) for side in (TAIL, HEAD))
+        found[relation] = "-".join("n" if answers >= MANY else "1" for answers in (heads, tails))
+    return found
+
+
+def side_metrics(ranks: Mapping[str, FilteredRanks], where: np.ndarray | slice = slice(None)) -> dict:
+    """The metrics of tails; where heads are ranked, theirs as "heads" and those of all ranks as "both".
+
+    Args:
+      ranks: what `Evaluator.sides` returns for a split.
+      where: which of the split's facts.
+    """
+    return RankSums.from_ranks(ranks["tails"].all[where]).summary() | other_sides(ranks, where)
+
+
+def other_sides(ranks: Mapping[str, FilteredRanks], where: np.ndarray | slice = slice(None)) -> dict:
+    """The metrics of "heads" and of "both", of the same arguments; {} where heads are not ranked."""
+    if "heads" not in ranks:
+        return {}
+    heads, tails = (ranks[side].all[where] for side in ("heads", "tails"))
+    both = np.concatenate([heads, tails])
+    return {side: RankSums.from_ranks(found).summary() for side, found in (("heads", heads), ("both", both))}
+
+
+def relation_metrics(graph: NumericGraph, split: str, ranks: Mapping[str, FilteredRanks]) -> dict[str, dict]:
+    """`side_metrics` of each relation that has facts in `split`, with its "cardinality"."""
+    relations = graph.split(split)[:, RELATION]
+    kinds = cardinalities(graph)
+    return {
+        graph.vocabulary.relations[relation]: {
+            "cardinality": kinds[relation],
+            **side_metrics(ranks, relations == relation),
+        }
+        for relation in np.unique(relations).tolist()
+    }
+
+
+def cardinality_metrics(
+    graph: NumericGraph, split: str, ranks: Mapping[str, FilteredRanks]
+) -> dict[str, dict]:
+    """`side_metrics` by cardinality, for those that have facts in `split`, with the number of "relations"."""
+    relations = graph.split(split)[:, RELATION]
+    kinds = cardinalities(graph)
+    found = {}
+    for kind in CARDINALITIES:
+        own = [relation for relation in np.unique(relations).tolist() if kinds[relation] == kind]
+        if own:
+            found[kind] = {"relations": len(own), **side_metrics(ranks, np.isin(relations, own))}
+    return found

@@ -1,0 +1,58 @@
+"""DistMult: a bilinear score whose matrices are diagonal.
+
+Source: Yang et al., "Embedding Entities and Relations for Learning and Inference in Knowledge Bases", ICLR
+2015.
+
+    score = <e_h * r, e_t>
+
+The score is the same with head and tail exchanged.  Trained with this package's BCE over all entities instead
+of sampled negatives, as in Ruffinelli et al., "You CAN Teach an Old Dog New Tricks!", ICLR 2020.
+"""
+
+import flax.linen as nn
+from jaxtyping import Array, Float, Int
+from ml_collections import ConfigDict
+
+from numcoke_jax.data.literals import Literals
+from numcoke_jax.models.entity_table import EntityTable
+from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec, SharedVectors
+
+
+class DistMult(EncodeThenScore):
+    """Inner products of entities, weighted by the relation.
+
+    Attributes:
+      sizes: N, R and M.
+      dim: d.
+      entities: the table of all entities; its dropout is one mask for heads and tails.
+    """
+
+    sizes: GraphSizes
+    dim: int
+    entities: EntityTable
+
+    def setup(self) -> None:
+        shape = (self.sizes.relations, self.dim)
+        self.relation_embedding = self.param("relation_embedding", nn.initializers.xavier_normal(), shape)
+
+    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> SharedVectors:
+        """The entity table and the relations' vectors."""
+        return SharedVectors(self.entities(literals, train=train), self.relation_embedding[relations])
+
+    def score(
+        self, encoded: SharedVectors, heads: Int[Array, "S H"], *, train: bool
+    ) -> Float[Array, "S H N"]:
+        """Logits [S, H, N]; rank these, never their sigmoid."""
+        del train  # dropout is applied in the entity table
+        return (encoded.entities[heads] * encoded.relations[:, None]) @ encoded.entities.T
+
+
+def from_config(config: ConfigDict, sizes: GraphSizes) -> DistMult:
+    """The model of `model.{dim,attributes}` and `score.dropout`; other model keys have no effect."""
+    entities = EntityTable(
+        sizes.entities, config.model.dim, attributes=config.model.attributes, dropout=config.score.dropout
+    )
+    return DistMult(sizes=sizes, dim=config.model.dim, entities=entities)
+
+
+MODEL = ModelSpec(from_config, per_entity=("embedding",))

@@ -1,0 +1,98 @@
+"""RotatE: a relation turns every complex entry of the head by an angle of its own.
+
+Source: Sun et al., "RotatE: Knowledge Graph Embedding by Relational Rotation in Complex Space", ICLR 2019.
+
+    score = epsilon - || h * exp(i a) - t ||            h, t complex vectors of d / 2 entries, a angles
+
+The norm is the sum of the entries' moduli (`score.norm` 1, as in the paper's public code) or the Euclidean
+norm (2, as the paper's text writes it for a pair of vectors, and as PyKEEN has it).  A vector is stored as d
+real numbers, the d / 2 real parts first.  Trained with this package's BCE over all entities instead of
+sampled negatives weighted by their own scores.
+"""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+from ml_collections import ConfigDict
+
+from numcoke_jax.data.literals import Literals
+from numcoke_jax.models.complex import complex_product
+from numcoke_jax.models.entity_table import EntityTable
+from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec, SharedVectors
+from numcoke_jax.models.ops import pairwise
+
+
+def any_angle(key: Key[Array, ""], shape: Any, dtype: Any = jnp.float32) -> Float[Array, "R half"]:
+    """Angles from -pi to pi, all equally likely."""
+    return jax.random.uniform(key, shape, dtype, -math.pi, math.pi)
+
+
+class RotatE(EncodeThenScore):
+    """Distances of rotated heads to all entities.
+
+    Attributes:
+      sizes: N, R and M.
+      dim: d, real numbers of a vector; even.
+      entities: the table of all entities; its dropout is one mask for heads and tails.
+      norm: 1 or 2.
+      margin: epsilon.
+    """
+
+    sizes: GraphSizes
+    dim: int
+    entities: EntityTable
+    norm: int
+    margin: float
+
+    def setup(self) -> None:
+        self.relation_angle = self.param("relation_angle", any_angle, (self.sizes.relations, self.dim // 2))
+
+    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> SharedVectors:
+        """The entity table, and the relations' rotations as complex vectors of modulus 1."""
+        angles = self.relation_angle[relations]
+        rotations = jnp.concatenate([jnp.cos(angles), jnp.sin(angles)], axis=-1)
+        return SharedVectors(self.entities(literals, train=train), rotations)
+
+    def score(
+        self, encoded: SharedVectors, heads: Int[Array, "S H"], *, train: bool
+    ) -> Float[Array, "S H N"]:
+        """Logits [S, H, N]; rank these, never their sigmoid."""
+        del train  # dropout is applied in the entity table
+        rotated = complex_product(encoded.entities[heads], encoded.relations[:, None])
+        if self.norm == 2:
+            tails = jnp.broadcast_to(encoded.entities, (len(heads), *encoded.entities.shape))
+            return self.margin - pairwise.l2_distance(rotated, tails)
+        count = encoded.entities.shape[0]
+        entry_first = jnp.moveaxis(rotated.reshape(*heads.shape, 2, -1), -1, 0)  # [d / 2, S, H, 2]
+        tails = jnp.moveaxis(encoded.entities.reshape(count, 2, -1), -1, 0)  # [d / 2, N, 2]
+
+        def modulus(entry: tuple[Array, Array]) -> Float[Array, "S H N"]:
+            head, tail = entry
+            squares = jnp.square(head[..., 0, None] - tail[:, 0]) + jnp.square(
+                head[..., 1, None] - tail[:, 1]
+            )
+            apart = squares > 0  # the gradient of equal entries is 0, not NaN
+            return jnp.where(apart, jnp.sqrt(jnp.where(apart, squares, 1.0)), 0.0)
+
+        shape = (*heads.shape, count)
+        return self.margin - pairwise.sum_of_terms(modulus, (entry_first, tails), shape)
+
+
+def from_config(config: ConfigDict, sizes: GraphSizes) -> RotatE:
+    """The model of `model.{dim,attributes}` and `score.{norm,margin,dropout}`; other keys have no effect."""
+    entities = EntityTable(
+        sizes.entities, config.model.dim, attributes=config.model.attributes, dropout=config.score.dropout
+    )
+    return RotatE(
+        sizes=sizes,
+        dim=config.model.dim,
+        entities=entities,
+        norm=config.score.norm,
+        margin=config.score.margin,
+    )
+
+
+MODEL = ModelSpec(from_config, per_entity=("embedding",))
