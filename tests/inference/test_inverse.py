@@ -10,8 +10,7 @@ import jax
 import numpy as np
 import pytest
 
-from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
-from numcoke_jax.data.load import LoadedGraph
+from numcoke_jax.data.graph import HEAD, RELATION, TAIL, LoadedGraph, NumericGraph
 from numcoke_jax.evaluation.sides import other_sides
 from numcoke_jax.inference.audit import FAULT, FINE, audit
 from numcoke_jax.inference.explain import explain
@@ -19,7 +18,7 @@ from numcoke_jax.inference.impute import impute
 from numcoke_jax.inference.predict import AnswerSettings
 from numcoke_jax.inference.questions import ask_heads
 from numcoke_jax.inference.trained import Trained
-from numcoke_jax.runs.run import create_run
+from numcoke_jax.runs.create import create_run
 from numcoke_jax.runs.unseen import NewEntities, extended_graph, rank_held_out
 from tests.inference.decided_runs import decided
 from tests.inference.imputed import Holes, run_of
