@@ -92,7 +92,7 @@ def rank_and_report(
         test=ranks["test"]["all"] | {"exclude_self": ranks["test"]["exclude_self"]},
     )
     report["selection_mrr"] = progress.patience.best  # what the best checkpoint was chosen by: see `eval`
-    fields = compared_fields(params, run.graph.vocabulary)
+    fields = compared_fields(params, run.graph.without_inverses().vocabulary)
     if first := {name: dataclasses.asdict(found[0]) for name, found in fields.items() if found[0].weight}:
         report["compared_fields"] = first
     if run.graph.first_inverse is not None:
