@@ -18,7 +18,7 @@ pytest.importorskip("starlette", reason="the extra serve is not installed")
 from numcoke_jax.api import Model
 from numcoke_jax.cli.main import main
 from numcoke_jax.cli.serve import command
-from numcoke_jax.cli.serve.answers import Answers
+from numcoke_jax.cli.serve.answers import MOST_WAITING, Answers
 from numcoke_jax.cli.serve.app import web_app
 from numcoke_jax.cli.serve.endpoints import ENDPOINTS
 from numcoke_jax.cli.serve.guard import LARGEST_BODY, LONGEST_URL, Rates
@@ -213,6 +213,18 @@ def test_a_fault_shows_nothing_of_the_program(
     assert reply.status == 500 and json.loads(reply.text)["error"]["what"] == "the server failed"
     assert "secret" not in reply.text and "Traceback" not in reply.text
     assert "a secret place" in capsys.readouterr().err
+
+
+def test_questions_that_take_long_leave_threads_to_others(port: int, answers: Answers) -> None:
+    query = urlencode({**QUERY, "set": "size=7"})
+    with contextlib.ExitStack() as under_way:
+        for _ in range(MOST_WAITING):
+            answers._waiting.acquire()
+            under_way.callback(answers._waiting.release)
+        refused = send(port, f"/api/predict?{query}")
+        assert refused.status == 503 and json.loads(refused.text)["error"]["where"] == "set"
+        assert asked(port, "/api/predict", **QUERY)["answers"]
+    assert send(port, f"/api/predict?{query}").status == 200
 
 
 def test_requests_have_a_rate(answers: Answers) -> None:

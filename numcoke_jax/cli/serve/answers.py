@@ -4,10 +4,11 @@ Questions go to the functions of `inference` that the commands use, so that an a
 there.  Threads may ask at once: as many as there are cores are answered at a time, and one what-if.
 """
 
+import contextlib
 import functools
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pandas as pd
 
 from numcoke_jax.cli.serve.cells import CellTable
 from numcoke_jax.cli.serve.name_search import NameSearch
-from numcoke_jax.cli.serve.request_errors import UNPROCESSABLE, RequestError, id_of
+from numcoke_jax.cli.serve.request_errors import BUSY, UNPROCESSABLE, RequestError, id_of
 from numcoke_jax.data.graph import RELATION, SPLITS
 from numcoke_jax.data.variants import SIDES, Change, unseen_relations
 from numcoke_jax.evaluation.orders import compared_fields
@@ -29,6 +30,7 @@ from numcoke_jax.inference.what_if import Predictors, read_changes
 from numcoke_jax.system.errors import UserError
 
 CELLS = 2**20  # scores computed at once: a chunk of heads would keep one question waiting on a large graph
+MOST_WAITING = 4  # what-ifs, with the one that is answered: each is fitted anew, in tenths of a second
 MOST_HEADS = 20_000  # entities up to which heads are ranked: it takes the square of their number of scores
 
 
@@ -52,7 +54,7 @@ class Answers:
         self._compared = compared_fields(trained.params, graph.vocabulary)
         self._cells = CellTable(functools.partial(impute, trained))
         self._scoring = threading.Semaphore(os.cpu_count() or 1)
-        self._changing = threading.Lock()
+        self._changing, self._waiting = threading.Lock(), threading.Semaphore(MOST_WAITING)
 
     def warm_up(self) -> None:
         """Compiles what a first question needs."""
@@ -128,7 +130,7 @@ class Answers:
             with self._scoring:
                 frame = self._ranked(self._predictors.own, given, entity, relation_id, settings)
         else:
-            with self._changing:
+            with self._fitting():
                 predictor = self._predictors.changed(entity, entity, changed)
                 frame = self._ranked(predictor, given, entity, relation_id, settings)
                 frame["before"] = self._shown(self._before(frame), relation)
@@ -157,7 +159,7 @@ class Answers:
         ends = id_of(self._names.entities, head, "head"), id_of(self._names.entities, tail, "tail")
         relation_id = id_of(self._names.relations, relation, "relation")
         changed = self._changes(changes, "head")
-        with self._changing if changed else self._scoring:
+        with self._fitting() if changed else self._scoring:
             found = explain(self.trained, ends[0], relation_id, ends[1], changed, self._predictors)
         if relation in self._unseen:
             for part in (found, found.get("what_if") or {}):
@@ -206,6 +208,18 @@ class Answers:
             return read_changes(given, self._names.fields, "set", side)
         except UserError as error:
             raise RequestError.of(error, "set") from None
+
+    @contextlib.contextmanager
+    def _fitting(self) -> Iterator[None]:
+        """One what-if at a time; RequestError if so many wait that no thread would be left for others."""
+        if not self._waiting.acquire(blocking=False):
+            what = f"{MOST_WAITING} questions about other values are under way"
+            raise RequestError(BUSY, what, "set", "ask again later")
+        try:
+            with self._changing:
+                yield
+        finally:
+            self._waiting.release()
 
     def _told(self, changes: Sequence[Change]) -> list[dict[str, Any]]:
         fields = self._graph.vocabulary.fields

@@ -166,7 +166,7 @@ try {
   model = await get("/api/run");
   at("title").textContent = document.title = model.run;
   const accuracy = model.test.order_accuracy;
-  at("about").textContent = `${model.model} on ${model.graph}, ${model.entities.toLocaleString("en")} entities, ${model.relations.length} relations${accuracy === null ? "" : `, test order accuracy ${accuracy.toFixed(4)}`}.`;
+  at("about").textContent = `${model.model} on ${model.graph}, ${model.entities.toLocaleString("en")} entities, ${model.relations.length} ${model.relations.length === 1 ? "relation" : "relations"}${accuracy === null ? "" : `, test order accuracy ${accuracy.toFixed(4)}`}.`;
   at("relation").replaceChildren(...model.relations.map((r) => make("option", r.relation)));
   const first = (await get("/api/entities", [["limit", "1"]])).entities[0];
   if (first) await choose(first);
