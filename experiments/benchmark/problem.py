@@ -143,10 +143,12 @@ class Step:
     Args:
       sizes: of the problem.
       preset: "paper" or "numeric".
+      products: `model.products`.
     """
 
-    def __init__(self, sizes: Sizes, preset: str) -> None:
+    def __init__(self, sizes: Sizes, preset: str, products: str = "float32") -> None:
         config, heads = config_of(sizes, preset), sizes.queries // sizes.relations
+        config.model.products = products
         programs = programs_for(
             config,
             GraphSizes(sizes.entities, RELATIONS, sizes.fields),

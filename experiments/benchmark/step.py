@@ -29,6 +29,7 @@ from experiments.benchmark.naive import NaiveStep
 from experiments.benchmark.problem import Sizes, Step, add_mesh, add_sizes, sizes_of
 from experiments.benchmark.timing import interleaved, process_figures, rates
 from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.config.schema import choices
 from numcoke_jax.models.ops import pairwise
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.system.files import home_path, write_json_atomically
@@ -36,10 +37,12 @@ from numcoke_jax.system.files import home_path, write_json_atomically
 PRESETS = ("paper", "numeric")
 
 
-def measure(sizes: Sizes, *, repeats: int, preset: str, naive: bool) -> dict[str, Any]:
+def measure(
+    sizes: Sizes, *, repeats: int, preset: str, naive: bool, products: str = "float32"
+) -> dict[str, Any]:
     """The keys of the JSON file: step_ms, pairwise_ms, peak_rss_gib, compiled_temp_bytes, device and more."""
     began = time.perf_counter()
-    step = Step(sizes, preset)
+    step = Step(sizes, preset, products)
     compile_seconds = time.perf_counter() - began
     functions: dict[str, Callable[[], Any]] = {"step": step, "pairwise": pairwise_pass(sizes)}
     process = {}
@@ -59,6 +62,7 @@ def measure(sizes: Sizes, *, repeats: int, preset: str, naive: bool) -> dict[str
         "compile_seconds": compile_seconds,
         **rates(step.compiled, timings["step"].median / 1e3),
         "preset": preset,
+        "products": products,
         "sizes": vars(sizes),
     }
 
@@ -133,6 +137,7 @@ def parser() -> OneLineParser:
     add_mesh(options)
     options.add_argument("--repeats", type=int, default=10, help="measured steps")
     options.add_argument("--preset", default="paper", help=f"one of {', '.join(PRESETS)}")
+    options.add_argument("--products", default="float32", choices=choices("model.products"))
     options.add_argument("--naive", action="store_true", help="time the per-query formulation too")
     options.add_argument("--json", type=home_path, help="file for the figures")
     return options
@@ -147,7 +152,13 @@ def _run(arguments: list[str]) -> int:
     sizes = sizes_of(options)
     if options.naive and sizes.candidates:
         raise UserError("--naive scores all entities: leave --candidates out")
-    figures = measure(sizes, repeats=options.repeats, preset=options.preset, naive=options.naive)
+    figures = measure(
+        sizes,
+        repeats=options.repeats,
+        preset=options.preset,
+        naive=options.naive,
+        products=options.products,
+    )
     show(figures)
     if options.json:
         write_json_atomically(options.json, figures)

@@ -63,10 +63,12 @@ def interleaved(functions: Mapping[str, Callable[[], Any]], repeats: int) -> dic
 
 
 def process_figures() -> dict[str, Any]:
-    """The peak_rss_gib of this process so far, and the device."""
+    """The peak_rss_gib of this process so far, the device, and its peak_device_bytes; None: unknown."""
+    device = jax.devices()[0]
     return {
         "peak_rss_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
-        "device": jax.devices()[0].device_kind,
+        "device": device.device_kind,
+        "peak_device_bytes": (device.memory_stats() or {}).get("peak_bytes_in_use"),
     }
 
 
