@@ -9,7 +9,6 @@
 A run started here keeps its graph in its workdir, so `Model.load(workdir)` needs nothing else.
 """
 
-import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,20 +19,18 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.config.checks import check_config, check_keys
 from numcoke_jax.config.files import canonical_config
-from numcoke_jax.data.files.folder import BAD_VALUES, NO_DATES, write_folder
-from numcoke_jax.data.files.numbers import Reading
-from numcoke_jax.data.graph import LoadedGraph, NumericGraph, graph_hash
-from numcoke_jax.data.load import build_facts, build_graph, load_folder
+from numcoke_jax.data.files.folder import write_folder
+from numcoke_jax.data.graph import graph_hash
+from numcoke_jax.data.load import load_folder
+from numcoke_jax.data.numeric_kg import NumericKG, listed
 from numcoke_jax.data.tables.cells import column_numbers, frame_table
-from numcoke_jax.data.tables.comparisons import OWN_TABLE, ComparisonSettings
 from numcoke_jax.data.tables.draws import is_number
-from numcoke_jax.data.tables.facts import DEFAULT_SHARES, FactChoice
-from numcoke_jax.data.tables.own import INDEX, own_table
 from numcoke_jax.data.variants import SIDES, Change
 from numcoke_jax.inference.explain import explain
 from numcoke_jax.inference.impute import cell_frame, impute
-from numcoke_jax.inference.names import Names, no_text
+from numcoke_jax.inference.names import Names
 from numcoke_jax.inference.new_entities import given_facts, read_new_entities, tell
+from numcoke_jax.inference.places import place_frame, places
 from numcoke_jax.inference.predict import KNOWN, AnswerSettings, Predictor, ask
 from numcoke_jax.inference.questions import as_triples, ask_heads, score_triples
 from numcoke_jax.inference.trained import Trained, load_trained
@@ -46,136 +43,6 @@ from numcoke_jax.system.errors import UserError, shown_path
 from numcoke_jax.system.files import home_path, write_json_atomically
 
 COMPARISONS_FILE = "comparisons.json"
-
-
-@dataclasses.dataclass(frozen=True)
-class NumericKG:
-    """A graph to train on, with what its reader noticed.
-
-    Attributes:
-      loaded: graph, notices and name.
-      comparisons: how a table was compared: fields with a relation and the `ComparisonSettings`; None for
-        a folder.
-    """
-
-    loaded: LoadedGraph
-    comparisons: Mapping[str, Any] | None = None
-
-    @property
-    def graph(self) -> NumericGraph:
-        """Names, facts and values."""
-        return self.loaded.graph
-
-    @classmethod
-    def from_table(
-        cls,
-        frame: pd.DataFrame,
-        *,
-        name: str | Sequence[str],
-        relations: str | Sequence[str] = (),
-        fields: str | Sequence[str] = (),
-        categories: str | Sequence[str] = (),
-        dates: str = "",
-        parse: str = "",
-        **settings: Any,
-    ) -> "NumericKG":
-        """The comparative graph of a table: (h, "Weight_comp", t) says that h's Weight is above t's.
-
-        Args:
-          frame: one row per entity; missing values as NaN, None or NA.
-          name: the column that names the entities, or several, joined by ", "; "index": the labels of the
-            rows, or their numbers, row 1, row 2 and so on.
-          relations: one or several numeric columns that get a relation each; (): all fields.
-          fields: one or several numeric columns stored as values; (): every numeric one.
-          categories: columns that become facts, such as (song, "artist", value): `data/tables/categories.py`.
-          dates: "year" or "days" (since 1970-01-01): columns of dates are numeric, too; "": they are not.
-          parse: "numbers" reads 14.2 %, 1,065 and $12, too (`data/files/written.py`); "" does not.
-          **settings: those of `ComparisonSettings`, such as group_size=60, protocol="nearest", seed=1. By
-            default all entities form one group, the split is (0.8, 0.1, 0.1), and no value is masked.
-
-        Raises:
-          UserError: a column is missing, appears twice or holds anything but numbers, or a setting is wrong.
-        """
-        columns = (tuple(_listed(given)) for given in (name, relations, fields, categories))
-        names, compared, stored, symbolic = columns
-        if not names:
-            raise UserError("from_table: name: give the column, or columns, that name the entities")
-        known = [field.name for field in dataclasses.fields(ComparisonSettings)]
-        for key in settings:
-            if key not in known:
-                raise UserError(f"from_table: {key} is not a setting; the settings are {', '.join(known)}")
-        file = frame_table("table", frame, Reading(dates, parse), INDEX if INDEX in names else "")
-        table = own_table(file, names, compared, stored, symbolic)
-        chosen = dataclasses.replace(OWN_TABLE, **settings)
-        fields_of_relations = compared or table.fields
-        comparisons = {"relations": fields_of_relations, **dataclasses.asdict(chosen)}
-        return cls(build_graph(table, fields_of_relations, chosen), comparisons)
-
-    @classmethod
-    def from_facts(
-        cls,
-        facts: pd.DataFrame,
-        attributes: pd.DataFrame | None = None,
-        *,
-        head: str | Sequence[str],
-        tail: str | Sequence[str],
-        relation: str = "",
-        relation_column: str = "",
-        name: str | Sequence[str] = (),
-        fields: str | Sequence[str] = (),
-        categories: str | Sequence[str] = (),
-        dates: str = "",
-        parse: str = "",
-        split: Sequence[float] | str = DEFAULT_SHARES,
-        seed: int = 0,
-    ) -> "NumericKG":
-        """The graph of a table with a fact in each row, and of its entities' attributes.
-
-        Args:
-          facts: one row per fact; repeated facts count once, contradicting ones are kept, and counted.
-          attributes: one row per entity; all of them are entities of the graph.  None: no literals.
-          head, tail: the columns that name a fact's head and tail; several are joined by ", ".
-          relation: the relation of all facts, such as "beat".
-          relation_column: the column that names each fact's relation, instead.
-          name: the columns of the attributes that name an entity.
-          fields: columns of the attributes that become literals; (): every one that holds numbers only.
-          categories, dates, parse: as in `from_table`, of the attributes; such facts are for training.
-          split: shares of train, valid and test; "order:COLUMN", whose earlier rows train and later ones
-            test; or "column:COLUMN", whose cells are train, valid or test.
-          seed: of a split at random.
-
-        Raises:
-          UserError: a column is missing or not what it should be, or names repeat (see
-            `data.tables.attributes`).
-        """
-        chosen = FactChoice(
-            head=tuple(_listed(head)),
-            tail=tuple(_listed(tail)),
-            relation=relation,
-            relation_column=relation_column,
-            name=tuple(_listed(name)),
-            fields=tuple(_listed(fields)),
-            categories=tuple(_listed(categories)),
-            split=split if isinstance(split, str) else tuple(split),
-            seed=seed,
-        )
-        entities, reading, index = None, Reading(dates, parse), INDEX if INDEX in chosen.name else ""
-        if attributes is not None:
-            entities = frame_table("attributes", attributes, reading, index)
-        return cls(build_facts(frame_table("facts", facts), entities, chosen))
-
-    @classmethod
-    def from_folder(cls, path: str | Path, *, bad_values: str = "error", dates: str = "") -> "NumericKG":
-        """The graph of a folder in text layout; raises UserError for others.
-
-        Args:
-          path: the folder, or a zip archive of it.
-          bad_values: "missing" leaves literals that are not numbers out.
-          dates: as in `from_table`, of the literals.
-        """
-        if bad_values not in BAD_VALUES:
-            raise UserError(f"bad_values: must be one of {', '.join(BAD_VALUES)}, got {bad_values!r}")
-        return cls(load_folder(str(path), bad_values=bad_values, dates=Reading(dates).dates or NO_DATES))
 
 
 def train(
@@ -239,17 +106,6 @@ def _keep_graph(kg: NumericKG, folder: Path) -> None:
         write_folder(kg.graph, folder)
     if kg.comparisons is not None and not (folder.parent / COMPARISONS_FILE).exists():
         write_json_atomically(folder.parent / COMPARISONS_FILE, kg.comparisons)
-
-
-def _listed(given: str | Iterable[str]) -> list[str]:
-    """One name or several as a list; raises UserError for anything but text, such as a row number."""
-    if not isinstance(given, Iterable):
-        raise UserError(no_text(given))
-    names = [given] if isinstance(given, str) else list(given)
-    for name in names:
-        if not isinstance(name, str):
-            raise UserError(no_text(name))
-    return names
 
 
 class Model:
@@ -318,7 +174,7 @@ class Model:
             raise UserError("predict: give a head, a tail, or new_entities")
         if facts is not None and new_entities is None:
             raise UserError("predict: facts are about new entities; give new_entities, too")
-        predictor, heads = self._predictor, [] if head is None else _listed(head)
+        predictor, heads = self._predictor, [] if head is None else listed(head)
         if new_entities is not None:
             predictor, new = self._with_new(new_entities, facts)
             heads = list(new.names) if head is None else heads
@@ -326,7 +182,7 @@ class Model:
         asked, relation_id = [names.entities.id(name) for name in heads], names.relations.id(relation)
         only = None
         if candidates is not None:
-            only = np.array([names.entities.id(name) for name in _listed(candidates)], int)
+            only = np.array([names.entities.id(name) for name in listed(candidates)], int)
         settings = AnswerSettings(top=int(top), known=known, exclude_self=exclude_self, candidates=only)
         if tail is not None:
             return ask_heads(predictor, names.entities.id(tail), relation_id, settings)
@@ -365,6 +221,33 @@ class Model:
             for head, relation, tail in given
         ]
         return score_triples(self._predictor, np.array(ids, np.int64).reshape(-1, 3))
+
+    def place(
+        self,
+        new_entities: pd.DataFrame,
+        *,
+        facts: pd.DataFrame | Iterable[Sequence[Any]] = (),
+        level: float = 0.9,
+    ) -> pd.DataFrame:
+        """Where entities that the model has never seen stand under each relation that compares.
+
+        Args:
+          new_entities, facts: as in `predict`.
+          level: target coverage of the intervals, in (0, 1).
+
+        Returns:
+          Columns entity, relation, field, low_rank, rank, high_rank, of, low_value, high_value and known_by,
+          as `numcoke_jax.inference.places.places` has them; NaN for a value that there is not.
+
+        Raises:
+          UserError: as `predict`, or `level` is out of range, or no relation compares.
+        """
+        check_level("place", level)
+        table = frame_table("new_entities", new_entities)
+        new, notices = read_new_entities(table, self.trained.run.graph, facts=given_facts(facts))
+        for notice in notices:
+            Screen().note(notice)
+        return place_frame(places(self.trained, new, level))
 
     def explain(
         self,
@@ -422,16 +305,21 @@ class Model:
           UserError: `fields` is empty, a field does not exist or has no observed value, or `level` is out of
             range.
         """
-        if not (is_number(level) and 0.0 < level < 1.0):
-            raise UserError(f"impute: level must be between 0 and 1, got {level!r}")
+        check_level("impute", level)
         index = Names(self.trained.run.graph.vocabulary).fields
-        asked = None if fields is None else [index.id(name) for name in _listed(fields)]
+        asked = None if fields is None else [index.id(name) for name in listed(fields)]
         if asked == []:
             raise UserError("impute: fields is empty; name some, or leave it out for all")
         found = impute(self.trained, asked, level)
         frame = cell_frame(found["cells"])
         frame.attrs["coverage"] = found["coverage"]
         return frame
+
+
+def check_level(where: str, level: float) -> None:
+    """Raises UserError unless `level` is a share that intervals can cover."""
+    if not (is_number(level) and 0.0 < level < 1.0):
+        raise UserError(f"{where}: level must be between 0 and 1, got {level!r}")
 
 
 def _changed_value(field: str, value: Any) -> float | None:

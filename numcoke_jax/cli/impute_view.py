@@ -31,9 +31,9 @@ def show(found: Mapping[str, Any], top: int, console: Console) -> None:
         (
             cell["entity"],
             cell["field"],
-            f"{cell['low_rank']} to {cell['high_rank']} of {cell['of']}",
+            ranks_text(cell),
             f"{cell['rank']:.1f}",
-            interval_text(cell) if cell["known_by"] != "nothing" else f"unknown: {interval_text(cell)}",
+            place_text(cell),
         )
         for cell in cells[:top]
     ]
@@ -63,6 +63,20 @@ def _checked(found: Mapping[str, Any]) -> tuple[str, str, str]:
     if not found["cells"]:
         return "0", "-", "-"
     return f"{found['cells']:,}", f"{found['covered']:.1%}", f"{found['mean_width']:.1%}"
+
+
+def ranks_text(cell: Mapping[str, Any]) -> str:
+    """The ranks of an interval, such as "4 to 7 of 50"."""
+    low, high = cell["low_rank"], cell["high_rank"]
+    return f"{low} of {cell['of']}" if low == high else f"{low} to {high} of {cell['of']}"
+
+
+def place_text(cell: Mapping[str, Any]) -> str:
+    """The values of an interval and what must be said about it; "no value" without a field."""
+    if cell["known_by"] == "value":
+        return f"= {shown_value(cell['low_value'])}"
+    values = interval_text(cell) if cell["field"] else "no value"
+    return f"unknown: {values}" if cell["known_by"] == "nothing" else values
 
 
 def interval_text(cell: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from numcoke_jax.inference.explain import explain
 from numcoke_jax.inference.impute import cell_frame, impute
 from numcoke_jax.inference.names import NameIndex, Names
 from numcoke_jax.inference.new_entities import read_facts, read_new_entities, tell
+from numcoke_jax.inference.places import PLACE_COLUMNS, place_frame, places
 from numcoke_jax.inference.predict import COLUMNS, AnswerSettings, Predictor, answer_frame, ask
 from numcoke_jax.inference.questions import SCORE_COLUMNS, ask_heads, score_triples
 from numcoke_jax.inference.trained import Trained, load_trained
@@ -47,6 +48,9 @@ def predict(options: argparse.Namespace, console: Console) -> None:
     """Answer one question on the screen (and in a file), a file of queries in a file, or a file of pairs."""
     trained = _loaded(options, console)
     new = _new_entities(options, trained, console)
+    if new is not None and _asks_places(options):
+        _show_places(options, trained, new, console)
+        return
     predictor = trained.predictor(new)
     names = Names(predictor.graph.vocabulary)
     settings = _settings(options, names.entities)
@@ -72,6 +76,19 @@ def predict(options: argparse.Namespace, console: Console) -> None:
     for name in heads:
         _show_answers(frame[frame["head"] == name], (name, options.relation, "?"), remark, console)
     _write(options, frame, COLUMNS, console)
+
+
+def _show_places(options: argparse.Namespace, trained: Trained, new: NewEntities, console: Console) -> None:
+    """Where new entities stand under each relation, on the screen and in a file."""
+    with console.waiting("hiding observed values in turn, to see how wide an interval must be"):
+        found = places(trained, new, options.level)
+    rows = [
+        (cell["entity"], cell["relation"], impute_view.ranks_text(cell), impute_view.place_text(cell))
+        for cell in found
+    ]
+    remark = f"{options.level:.0%} intervals; rank 1 is the lowest"
+    console.table("Places", remark, ("entity", "relation", ">ranks", ">values"), rows)
+    _write(options, place_frame(found), PLACE_COLUMNS, console)
 
 
 def _score_pairs(options: argparse.Namespace, predictor: Predictor, names: Names, console: Console) -> None:
@@ -105,8 +122,17 @@ def _new_entities(options: argparse.Namespace, trained: Trained, console: Consol
     table = read_table(options.entities)
     facts = read_facts(options.facts) if options.facts is not None else ()
     new, notices = read_new_entities(table, trained.run.graph, options.name, facts)
-    tell(notices, new, trained.params, console)
+    if _asks_places(options):  # which the model's vectors and scores have no part in
+        for notice in notices:
+            console.note(notice)
+    else:
+        tell(notices, new, trained.params, console)
     return new
+
+
+def _asks_places(options: argparse.Namespace) -> bool:
+    """Whether nothing is asked of new entities but where they stand."""
+    return options.relation is None and options.queries is None and options.pairs is None
 
 
 def _show_answers(frame: pd.DataFrame, query: tuple[str, str, str], remark: str, console: Console) -> None:

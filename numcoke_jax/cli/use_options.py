@@ -83,7 +83,10 @@ def _predict_flags(parser: OneLineParser) -> None:
     parser.add_argument("--known", choices=("exclude", "mark"), default="exclude", help=known)
     splits = "whose facts are known (all three)"
     parser.add_argument("--known_splits", default=",".join(SPLITS), metavar="SPLITS", help=splits)
-    parser.add_argument("--entities", **FILE, help="a table of new entities: names, then fields")
+    new = "a table of new entities: names, then fields; without --relation: their places"
+    parser.add_argument("--entities", **FILE, help=new)
+    cover = "target coverage of places (0.9)"
+    parser.add_argument("--level", type=_share, default=0.9, metavar="SHARE", help=cover)
     parser.add_argument("--name", default="", **NAME, help="the column with their names (the first)")
     parser.add_argument("--facts", **FILE, help="facts about them: head <tab> relation <tab> tail")
     parser.add_argument("--exclude_self", action="store_true", help="the head is not a candidate")
@@ -136,6 +139,8 @@ def _check_question(options: argparse.Namespace) -> None:
             )
         return
     asked = bool(ends) or options.relation is not None
+    if not asked and options.queries is None and options.entities is not None:
+        return  # the places of new entities
     if (options.queries is None) == (not asked):
         raise UserError(
             "give either --head and --relation, or --queries=FILE (or --tail and --relation, which ranks "

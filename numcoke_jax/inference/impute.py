@@ -12,7 +12,8 @@ contains its value; the ceil((c + 1) level)-th smallest of these is taken.  It i
 of cells, because an entity without a value is in no comparison of the field in the graph of a table:
 
 - with facts: cells whose entity is in a fact of a relation that compares the field.
-- without facts: all others.  Hidden cells of this kind lose their facts too.
+- without facts: all others.  Hidden cells of this kind lose their facts too, and are expected from the
+  entity's other values alone, as the copula of all values has them.
 
 Coverage is measured on cells whose value is known but was never shown, if there are any (those that
 `data.missing_rate` has masked), otherwise on hidden cells, with the t of the other half of them.
@@ -25,6 +26,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtri
 
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
 from numcoke_jax.data.literals import fit_normalizer
@@ -134,13 +136,13 @@ def impute(trained: Trained, fields: Sequence[int] | None = None, level: float =
     asked = _asked(graph, fields)
     scores = scores_of(graph, graph.observed)
     scales = field_scales(graph, run.sizes.ordered, scores)
-    hidden, needed = _hidden_cells(graph, scales, run.config.seed)
+    hidden, needed = hidden_cells(graph, scales, run.config.seed)
     factors = {kind: conformal_factor(needed[hidden.kinds == kind], level) for kind in KINDS}
     missing = Cells.joined([believed(scales[m], scores, m, ~graph.observed[:, m]) for m in scales])
     truth = masked_truth(run)
     if truth is not None:
         tested = missing.take(truth.observed[missing.entities, missing.fields])
-        of_each = np.array([factors[kind] for kind in tested.kinds])
+        of_each = factors_of(tested, factors, level)
         covered = needed_factor(tested, truth.values, graph.values, scores) <= of_each
     else:
         tested, of_each = hidden, _factors_of_other_half(hidden, needed, level, run.config.seed)
@@ -170,7 +172,7 @@ def impute(trained: Trained, fields: Sequence[int] | None = None, level: float =
             }
             for m in asked
         },
-        "cells": _rows(graph, missing.take(np.isin(missing.fields, asked)), factors, scores),
+        "cells": cell_rows(graph, missing.take(np.isin(missing.fields, asked)), factors, level, scores),
     }
 
 
@@ -256,10 +258,31 @@ def needed_factor(cells: Cells, truth: np.ndarray, values: np.ndarray, scores: V
 
 def believed(scale: Scale, scores: ValueScores, field: int, chosen: np.ndarray) -> Cells:
     """What is known about the chosen entities' cells (bool [N]) of a field, none of them in `scores`."""
-    mean, width = field_positions(scale.upper, scale.lower, scores, field)
+    by_facts = field_positions(scale.upper, scale.lower, scores, field)
+    by_values = scores.filled[:, field], np.sqrt(scores.variances[:, field])
     entities = np.flatnonzero(chosen)
-    kinds = np.where(scale.has_facts(entities), WITH, WITHOUT).astype(object)
-    return Cells(entities, np.full(len(entities), field), mean[entities], width[entities], kinds)
+    has_facts = scale.has_facts(entities)
+    mean, width = (
+        np.where(has_facts, one[entities], other[entities])
+        for one, other in zip(by_facts, by_values, strict=True)
+    )
+    kinds = np.where(has_facts, WITH, WITHOUT).astype(object)
+    return Cells(entities, np.full(len(entities), field), mean, width, kinds)
+
+
+def factors_of(cells: Cells, factors: Mapping[str, float], level: float) -> np.ndarray:
+    """Float64 [c]: the factor of each cell, by its kind.
+
+    Where nothing is known, the position is normal by construction, and the interval is not narrower than its
+    level says, however narrow those of cells of which more is known may be.
+    """
+    found = np.array([factors[kind] for kind in cells.kinds], float)
+    return np.where(unknown(cells), np.maximum(found, ndtri((1.0 + level) / 2.0)), found)
+
+
+def unknown(cells: Cells) -> np.ndarray:
+    """Bool [c]: cells about which neither facts nor other values say anything."""
+    return (cells.kinds == WITHOUT) & (cells.width >= NOTHING)
 
 
 def _asked(graph: NumericGraph, fields: Sequence[int] | None) -> list[int]:
@@ -273,7 +296,7 @@ def _asked(graph: NumericGraph, fields: Sequence[int] | None) -> list[int]:
     return found
 
 
-def _hidden_cells(graph: NumericGraph, scales: dict[int, Scale], seed: int) -> tuple[Cells, np.ndarray]:
+def hidden_cells(graph: NumericGraph, scales: dict[int, Scale], seed: int) -> tuple[Cells, np.ndarray]:
     """Every observed cell, believed once with and (if it has some) once without its entity's facts.
 
     Returns:
@@ -323,13 +346,13 @@ def _ranks(cells: Cells, factors: np.ndarray, scores: ValueScores) -> tuple[np.n
     return low, high
 
 
-def _rows(
-    graph: NumericGraph, cells: Cells, factors: Mapping[str, float], scores: ValueScores
+def cell_rows(
+    graph: NumericGraph, cells: Cells, factors: Mapping[str, float], level: float, scores: ValueScores
 ) -> list[dict[str, Any]]:
-    """What is shown about missing cells."""
-    low, high = _ranks(cells, np.array([factors[kind] for kind in cells.kinds]), scores)
+    """What is shown about missing cells: the "cells" of `impute`, ranked among the values of `graph`."""
+    low, high = _ranks(cells, factors_of(cells, factors, level), scores)
     middle = np.stack(_ranks(cells, np.zeros(len(low)), scores)).mean(axis=0)
-    known_by = np.where(cells.kinds == WITH, "facts", np.where(cells.width < NOTHING, "values", "nothing"))
+    known_by = np.where(cells.kinds == WITH, "facts", np.where(unknown(cells), "nothing", "values"))
     rows = []
     for place, (entity, field) in enumerate(zip(cells.entities, cells.fields, strict=True)):
         values = np.sort(graph.values[graph.observed[:, field], field])

@@ -12,14 +12,6 @@ LOOKED_AT = 200  # names that share most with the one asked for, compared letter
 LEAST_SIMILAR = 0.5
 
 
-def no_text(name: object) -> str:
-    """The message about something given as a name that is not text, with the name that it would make."""
-    from numcoke_jax.data.tables.cells import cell_text  # with pandas, which a misspelt name does not need
-
-    given, text = printable(repr(name)), printable(repr(cell_text(name) or str(name)))
-    return f"a name must be text, got {given}: give {text} if that is the name"
-
-
 class NameIndex:
     """The names of one kind in id order.
 
@@ -47,6 +39,10 @@ class NameIndex:
           UserError: the name does not exist (the message has the closest ones), or is not text.
         """
         if not isinstance(name, str):  # from Python, such as a row number
+            from numcoke_jax.data.tables.own import (
+                no_text,  # with pandas, which a misspelt name does not need
+            )
+
             raise UserError(no_text(name))
         found = self._ids.get(name)
         if found is not None:

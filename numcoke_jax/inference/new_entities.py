@@ -17,7 +17,8 @@ import pandas as pd
 from numcoke_jax.data.files.lines import FACT_COLUMNS, TextFile, line_numbers, read_triples
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.tables.cells import SAVED_INDEX, TableFile, column_numbers, describe_cells
-from numcoke_jax.inference.names import NameIndex, no_text
+from numcoke_jax.data.tables.own import no_text
+from numcoke_jax.inference.names import NameIndex
 from numcoke_jax.runs.unseen import NewEntities, has_vectors, knows_unknown
 from numcoke_jax.system.console import Console
 from numcoke_jax.system.errors import UserError, printable, shown_path

@@ -297,7 +297,7 @@ def test_findings_name_what_they_count() -> None:
         "train and valid share 1 fact: scores on valid are too good",
         "unseen in training: 2 entities (d; 'd ') and 1 relation (s) in 2 facts (1 valid, 1 test); "
         "entities are ranked like any other, facts of such relations are left out of all metrics",
-        "self-loops, facts that link an entity to itself: 1; they are kept",
+        "self-loops, facts that link an entity to itself: 1; it is kept",
         "facts in both directions, (h, r, t) and (t, r, h): 1 pair",
         "neg.txt: 1 negative dropped because train.txt states the same fact",
         "neg.txt: 1 repeated row; a negative counts once",

@@ -59,7 +59,7 @@ def test_a_graph_of_two_tables_has_every_entity_and_counts_what_repeats() -> Non
     for part in (
         "facts: 29 facts about 8 entities, split at random 0.8/0.1/0.1, seed 0: 25 train, 2 valid, 2 test",
         "facts: 2 rows with a repeated fact, which counts once",
-        "attributes: fields height; 8 entities of the facts have a row, 0 do not",
+        "attributes: fields height; 8 entities of the facts have a row, 0 not",
         "in no fact: 2 entities (bare; new); they are kept",
         "facts in both directions, (h, r, t) and (t, r, h): 1 pair",
         "1 entity (bare) without any value",
@@ -75,7 +75,7 @@ def test_numeric_columns_are_fields_and_others_are_named() -> None:
     unknown = PLAYERS[PLAYERS["player"] != "p3"]
     kg = from_facts(results(), unknown, name="player")
     assert "p3" in kg.graph.vocabulary.entities, "an entity without attributes stays"
-    assert "7 entities of the facts have a row, 1 do not" in "\n".join(kg.loaded.notices)
+    assert "7 entities of the facts have a row, 1 not" in "\n".join(kg.loaded.notices)
 
 
 def test_relations_of_a_column() -> None:

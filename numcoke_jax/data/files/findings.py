@@ -149,10 +149,12 @@ class GraphReport:
             )
         if self.entities_without_facts:
             alone = _counted_names(self.entities_without_facts, "entity", "entities")
-            lines.append(f"in no fact: {alone}; they are kept, and ranked like any other")
+            kept = "it is" if len(self.entities_without_facts) == 1 else "they are"
+            lines.append(f"in no fact: {alone}; {kept} kept, and ranked like any other")
         loops = sum(self.self_loops.values())
         if loops:
-            lines.append(f"self-loops, facts that link an entity to itself: {loops:,}; they are kept")
+            kept = "it is" if loops == 1 else "they are"
+            lines.append(f"self-loops, facts that link an entity to itself: {loops:,}; {kept} kept")
         if self.inverse_pairs:
             count = plural(self.inverse_pairs, "pair")
             lines.append(f"facts in both directions, (h, r, t) and (t, r, h): {count}")

@@ -43,8 +43,8 @@ def read_attributes(table: TableFile, choice: FactChoice, facts: FactTable) -> E
         if column in facts.relations:
             raise UserError(f"categories: {column!r} is a relation of the facts, too; rename the column")
     told, *notices = found.notices
-    rows = f"{plural_of(len(shared), 'entity', 'entities')} of the facts have a row"
-    told = f"{told}; {rows}, {len(entities) - len(shared):,} do not"
+    has = plural_of(len(shared), "entity of the facts has", "entities of the facts have")
+    told = f"{told}; {has} a row, {len(entities) - len(shared):,} not"
     return dataclasses.replace(found, notices=(told, *notices))
 
 

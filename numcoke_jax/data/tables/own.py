@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 
 from numcoke_jax.data.files.numbers import A_DATE, NEARLY_NUMBERS
 from numcoke_jax.data.tables.categories import category_facts
-from numcoke_jax.data.tables.cells import SAVED_INDEX, TableFile, describe_cells
+from numcoke_jax.data.tables.cells import SAVED_INDEX, TableFile, cell_text, describe_cells
 from numcoke_jax.data.tables.known import EntityTable, TableSpec, entity_table, joined_names, parse_hint
 from numcoke_jax.system.errors import UserError, plural, printable, suggestion
 
@@ -173,3 +173,9 @@ def numeric_columns(file: TableFile, taken: Collection[str]) -> tuple[tuple[str,
         more = f" and {len(text) - SHOWN_COLUMNS} more" if len(text) > SHOWN_COLUMNS else ""
         notices.append(f"left out, without any number: {', '.join(text[:SHOWN_COLUMNS])}{more}")
     return tuple(found), notices
+
+
+def no_text(name: object) -> str:
+    """The message about something given as a name that is not text, with the name that it would make."""
+    given, text = printable(repr(name)), printable(repr(cell_text(name) or str(name)))
+    return f"a name must be text, got {given}: give {text} if that is the name"

@@ -1,0 +1,159 @@
+"""Graphs from tables of pandas and from folders, as Python has them."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from numcoke_jax.data.files.folder import BAD_VALUES, NO_DATES
+from numcoke_jax.data.files.numbers import Reading
+from numcoke_jax.data.graph import LoadedGraph, NumericGraph
+from numcoke_jax.data.load import build_facts, build_graph, load_folder
+from numcoke_jax.data.tables.cells import frame_table
+from numcoke_jax.data.tables.comparisons import OWN_TABLE, ComparisonSettings
+from numcoke_jax.data.tables.facts import DEFAULT_SHARES, FactChoice
+from numcoke_jax.data.tables.own import INDEX, no_text, own_table
+from numcoke_jax.system.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class NumericKG:
+    """A graph to train on, with what its reader noticed.
+
+    Attributes:
+      loaded: graph, notices and name.
+      comparisons: how a table was compared: fields with a relation and the `ComparisonSettings`; None for
+        a folder.
+    """
+
+    loaded: LoadedGraph
+    comparisons: Mapping[str, Any] | None = None
+
+    @property
+    def graph(self) -> NumericGraph:
+        """Names, facts and values."""
+        return self.loaded.graph
+
+    @classmethod
+    def from_table(
+        cls,
+        frame: pd.DataFrame,
+        *,
+        name: str | Sequence[str],
+        relations: str | Sequence[str] = (),
+        fields: str | Sequence[str] = (),
+        categories: str | Sequence[str] = (),
+        dates: str = "",
+        parse: str = "",
+        **settings: Any,
+    ) -> "NumericKG":
+        """The comparative graph of a table: (h, "Weight_comp", t) says that h's Weight is above t's.
+
+        Args:
+          frame: one row per entity; missing values as NaN, None or NA.
+          name: the column that names the entities, or several, joined by ", "; "index": the labels of the
+            rows, or their numbers, row 1, row 2 and so on.
+          relations: one or several numeric columns that get a relation each; (): all fields.
+          fields: one or several numeric columns stored as values; (): every numeric one.
+          categories: columns that become facts, such as (song, "artist", value): `data/tables/categories.py`.
+          dates: "year" or "days" (since 1970-01-01): columns of dates are numeric, too; "": they are not.
+          parse: "numbers" reads 14.2 %, 1,065 and $12, too (`data/files/written.py`); "" does not.
+          **settings: those of `ComparisonSettings`, such as group_size=60, protocol="nearest", seed=1. By
+            default all entities form one group, the split is (0.8, 0.1, 0.1), and no value is masked.
+
+        Raises:
+          UserError: a column is missing, appears twice or holds anything but numbers, or a setting is wrong.
+        """
+        columns = (tuple(listed(given)) for given in (name, relations, fields, categories))
+        names, compared, stored, symbolic = columns
+        if not names:
+            raise UserError("from_table: name: give the column, or columns, that name the entities")
+        known = [field.name for field in dataclasses.fields(ComparisonSettings)]
+        for key in settings:
+            if key not in known:
+                raise UserError(f"from_table: {key} is not a setting; the settings are {', '.join(known)}")
+        file = frame_table("table", frame, Reading(dates, parse), INDEX if INDEX in names else "")
+        table = own_table(file, names, compared, stored, symbolic)
+        chosen = dataclasses.replace(OWN_TABLE, **settings)
+        fields_of_relations = compared or table.fields
+        comparisons = {"relations": fields_of_relations, **dataclasses.asdict(chosen)}
+        return cls(build_graph(table, fields_of_relations, chosen), comparisons)
+
+    @classmethod
+    def from_facts(
+        cls,
+        facts: pd.DataFrame,
+        attributes: pd.DataFrame | None = None,
+        *,
+        head: str | Sequence[str],
+        tail: str | Sequence[str],
+        relation: str = "",
+        relation_column: str = "",
+        name: str | Sequence[str] = (),
+        fields: str | Sequence[str] = (),
+        categories: str | Sequence[str] = (),
+        dates: str = "",
+        parse: str = "",
+        split: Sequence[float] | str = DEFAULT_SHARES,
+        seed: int = 0,
+    ) -> "NumericKG":
+        """The graph of a table with a fact in each row, and of its entities' attributes.
+
+        Args:
+          facts: one row per fact; repeated facts count once, contradicting ones are kept, and counted.
+          attributes: one row per entity; all of them are entities of the graph.  None: no literals.
+          head, tail: the columns that name a fact's head and tail; several are joined by ", ".
+          relation: the relation of all facts, such as "beat".
+          relation_column: the column that names each fact's relation, instead.
+          name: the columns of the attributes that name an entity.
+          fields: columns of the attributes that become literals; (): every one that holds numbers only.
+          categories, dates, parse: as in `from_table`, of the attributes; such facts are for training.
+          split: shares of train, valid and test; "order:COLUMN", whose earlier rows train and later ones
+            test; or "column:COLUMN", whose cells are train, valid or test.
+          seed: of a split at random.
+
+        Raises:
+          UserError: a column is missing or not what it should be, or names repeat (see
+            `data.tables.attributes`).
+        """
+        chosen = FactChoice(
+            head=tuple(listed(head)),
+            tail=tuple(listed(tail)),
+            relation=relation,
+            relation_column=relation_column,
+            name=tuple(listed(name)),
+            fields=tuple(listed(fields)),
+            categories=tuple(listed(categories)),
+            split=split if isinstance(split, str) else tuple(split),
+            seed=seed,
+        )
+        entities, reading, index = None, Reading(dates, parse), INDEX if INDEX in chosen.name else ""
+        if attributes is not None:
+            entities = frame_table("attributes", attributes, reading, index)
+        return cls(build_facts(frame_table("facts", facts), entities, chosen))
+
+    @classmethod
+    def from_folder(cls, path: str | Path, *, bad_values: str = "error", dates: str = "") -> "NumericKG":
+        """The graph of a folder in text layout; raises UserError for others.
+
+        Args:
+          path: the folder, or a zip archive of it.
+          bad_values: "missing" leaves literals that are not numbers out.
+          dates: as in `from_table`, of the literals.
+        """
+        if bad_values not in BAD_VALUES:
+            raise UserError(f"bad_values: must be one of {', '.join(BAD_VALUES)}, got {bad_values!r}")
+        return cls(load_folder(str(path), bad_values=bad_values, dates=Reading(dates).dates or NO_DATES))
+
+
+def listed(given: str | Iterable[str]) -> list[str]:
+    """One name or several as a list; raises UserError for anything but text, such as a row number."""
+    if not isinstance(given, Iterable):
+        raise UserError(no_text(given))
+    names = [given] if isinstance(given, str) else list(given)
+    for name in names:
+        if not isinstance(name, str):
+            raise UserError(no_text(name))
+    return names

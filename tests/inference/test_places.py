@@ -1,0 +1,164 @@
+"""The places of new rows: exact where a value is known, honest where it is not."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from numcoke_jax.api import Model
+from numcoke_jax.cli import use
+from numcoke_jax.cli.parser import parse_arguments
+from numcoke_jax.data.graph import NumericGraph, Vocabulary
+from numcoke_jax.inference.places import PLACE_COLUMNS, place_frame, places
+from numcoke_jax.inference.trained import Trained
+from numcoke_jax.runs.unseen import NewEntities
+from numcoke_jax.system.console import Console
+from numcoke_jax.system.errors import UserError
+from tests.inference.imputed import Holes, covers, run_of, width
+
+
+def table(holes: Holes, count: int) -> Trained:
+    """A run whose only relation, "above", compares field a of the first entities by some of their pairs."""
+    known = Holes(holes.values[:count], holes.observed[:count])
+    return run_of(known.graph({"above": known.pairs(0, 4 * count)}))
+
+
+def new_rows(holes: Holes, first: int, observed: np.ndarray, facts: np.ndarray | None = None) -> NewEntities:
+    names = tuple(f"e{row:03d}" for row in range(first, len(holes.values)))
+    values = np.where(observed, holes.values[first:], 0.0)
+    return NewEntities(names, values, observed, np.zeros((0, 3), np.int32) if facts is None else facts)
+
+
+def test_a_known_value_has_its_rank_among_those_of_the_graph() -> None:
+    holes = Holes.drawn(1, count=60)
+    run = table(holes, 60)
+    seen = np.sort(holes.values[holes.observed[:, 0], 0])
+    values = np.array([[seen[0] - 1, 0], [seen[4], 0], [(seen[9] + seen[10]) / 2, 0], [seen[-1] + 1, 0]])
+    new = NewEntities(("w", "x", "y", "z"), values, np.array([[True, False]] * 4))
+    found = places(run, new)
+    assert [(cell["low_rank"], cell["high_rank"]) for cell in found] == [
+        (1, 1),
+        (5, 6),  # it ties with the fifth lowest
+        (11, 11),
+        (len(seen) + 1, len(seen) + 1),
+    ]
+    assert {cell["known_by"] for cell in found} == {"value"} and {cell["of"] for cell in found} == {
+        len(seen) + 1
+    }
+    assert [cell["entity"] for cell in found] == ["w", "x", "y", "z"]
+    assert all(cell["low_value"] == cell["high_value"] for cell in found)
+    assert found[0]["relation"] == "above" and found[0]["field"] == "a"
+
+
+def test_of_a_row_without_any_value_nothing_is_claimed() -> None:
+    """However well the fields agree, and so however narrow the intervals of other rows are."""
+    holes = Holes.drawn(2, count=90, fields=3, correlation=0.95)
+    run = table(holes, 80)
+    nothing, known = (
+        new_rows(holes, 80, np.tile(seen, (10, 1))) for seen in ([[False] * 3], [[False, True, True]])
+    )
+    for cell in places(run, nothing):
+        assert cell["known_by"] == "nothing" and width(cell) > 0.85
+    values = places(run, known)
+    assert {cell["known_by"] for cell in values} == {"values"}
+    assert np.mean([width(cell) for cell in values]) < 0.5
+
+
+def test_intervals_of_missing_values_cover_as_often_as_they_say_and_facts_narrow_them() -> None:
+    covered: list[bool] = []
+    widths: dict[str, list[float]] = {"values": [], "facts": []}
+    for seed in range(4):
+        holes = Holes.drawn(seed, count=110, correlation=0.7)
+        run = table(holes, 80)
+        hidden = np.tile([False, True], (30, 1))
+        rng = np.random.default_rng(seed)
+        pairs = [(new, old) for new in range(80, 110) for old in rng.choice(80, 6, replace=False).tolist()]
+        facts = np.array(
+            [(i, 0, j) if holes.values[i, 0] > holes.values[j, 0] else (j, 0, i) for i, j in pairs], np.int32
+        )
+        for kind, given in (("values", None), ("facts", facts)):
+            cells = places(run, new_rows(holes, 80, hidden, given))
+            assert {cell["known_by"] for cell in cells} == {kind} and len(cells) == 30
+            covered += [covers(cell, holes.truth(cell)) for cell in cells]
+            widths[kind] += [width(cell) for cell in cells]
+    assert 0.84 < np.mean(covered) < 0.97  # 240 cells, of 8 calibrations
+    assert np.mean(widths["facts"]) < 0.75 * np.mean(widths["values"])
+
+
+def duels(
+    seed: int, known: int = 40, new: int = 12, games: int = 12
+) -> tuple[np.ndarray, Trained, NewEntities]:
+    """Strengths, and a run on who beat whom by them (a Bradley-Terry model), without any field."""
+    rng = np.random.default_rng(seed)
+    strengths = 2.0 * rng.standard_normal(known + new)
+
+    def beaten(pairs: np.ndarray) -> np.ndarray:
+        wins = rng.random(len(pairs)) < 1.0 / (1.0 + np.exp(strengths[pairs[:, 1]] - strengths[pairs[:, 0]]))
+        ordered = np.where(wins[:, None], pairs, pairs[:, ::-1])
+        return np.unique(np.insert(ordered, 1, 0, axis=1), axis=0).astype(np.int32)
+
+    old = rng.integers(known, size=(known * games, 2))
+    fresh = np.stack(
+        [np.repeat(np.arange(known, known + new), games), rng.integers(known, size=new * games)], 1
+    )
+    names = Vocabulary(tuple(f"p{row:03d}" for row in range(known)), ("beat",), ())
+    train, values = beaten(old[old[:, 0] != old[:, 1]]), np.zeros((known, 0))
+    graph = NumericGraph(names, train, train[:2], train[:0], train[:0], values, values.astype(bool))
+    entities = NewEntities(
+        tuple(f"p{row:03d}" for row in range(known, known + new)),
+        np.zeros((new, 0)),
+        np.zeros((new, 0), bool),
+        beaten(fresh),
+    )
+    return strengths, run_of(graph), entities
+
+
+def test_ranks_under_a_relation_without_a_field_contain_the_true_ones() -> None:
+    covered, widths = [], []
+    for seed in range(4):
+        strengths, run, new = duels(seed)
+        found = places(run, new)
+        assert {(cell["field"], cell["known_by"], cell["of"]) for cell in found} == {("", "facts", 41)}
+        for cell in found:
+            rank = 1 + int((strengths[:40] < strengths[int(cell["entity"][1:])]).sum())
+            covered.append(cell["low_rank"] <= rank <= cell["high_rank"])
+            widths.append(width(cell))
+            assert cell["low_rank"] <= cell["rank"] <= cell["high_rank"]
+            assert cell["low_value"] is None and cell["high_value"] is None
+    assert 0.78 < np.mean(covered) <= 1.0  # 48 ranks
+    assert np.mean(widths) < 0.7, "facts say something"
+    bare = places(run, NewEntities(("q",), np.zeros((1, 0)), np.zeros((1, 0), bool)))
+    assert bare[0]["known_by"] == "nothing" and width(bare[0]) > 0.8
+
+
+def test_a_graph_without_relations_that_compare_has_no_places() -> None:
+    holes = Holes.drawn(1, count=30)
+    both = holes.pairs(0, 60)
+    run = run_of(holes.graph({"near": np.concatenate([both, both[:, ::-1]])}))
+    with pytest.raises(UserError, match="no relation of the graph compares entities"):
+        places(run, NewEntities(("x",), np.zeros((1, 2)), np.zeros((1, 2), bool)))
+
+
+def test_the_command_and_python_show_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    holes = Holes.drawn(3, count=60)
+    run = table(holes, 60)
+    monkeypatch.setattr(use, "load_trained", lambda *_: run)
+    new = pd.DataFrame({"name": ["mine", "yours"], "a": [0.25, None], "b": [None, 0.5]})
+    new.to_csv(tmp_path / "new.csv", index=False)
+    words = ["predict", f"--workdir={tmp_path}", f"--entities={tmp_path / 'new.csv'}", "--level=0.8"]
+    options: Any = parse_arguments([*words, f"--out={tmp_path / 'places.csv'}"])
+    use.predict(options, Console())
+    told = capsys.readouterr().out
+    assert "Places  80% intervals; rank 1 is the lowest" in told and "= 0.25" in told
+    model = Model.__new__(Model)
+    model.trained = run
+    frame = model.place(new, level=0.8)
+    assert tuple(frame.columns) == PLACE_COLUMNS and frame["entity"].tolist() == ["mine", "yours"]
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "places.csv"), frame, check_dtype=False)
+    assert place_frame([]).empty
+    with pytest.raises(UserError, match="place: level must be between 0 and 1, got 2"):
+        model.place(new, level=2)
