@@ -27,7 +27,8 @@ from numcoke_jax.data.tables.cells import column_numbers, frame_table
 from numcoke_jax.data.tables.draws import is_number
 from numcoke_jax.data.variants import SIDES, Change
 from numcoke_jax.inference.explain import explain
-from numcoke_jax.inference.impute import cell_frame, impute
+from numcoke_jax.inference.impute import impute
+from numcoke_jax.inference.intervals import cell_frame
 from numcoke_jax.inference.names import Names
 from numcoke_jax.inference.new_entities import given_facts, read_new_entities, tell
 from numcoke_jax.inference.places import place_frame, places

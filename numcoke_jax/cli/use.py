@@ -12,7 +12,8 @@ from numcoke_jax.cli.pairs import read_pairs, show_pairs
 from numcoke_jax.cli.query_files import answer_writer, name_lines, read_queries
 from numcoke_jax.data.tables.cells import read_table
 from numcoke_jax.inference.explain import explain
-from numcoke_jax.inference.impute import cell_frame, impute
+from numcoke_jax.inference.impute import impute
+from numcoke_jax.inference.intervals import cell_frame
 from numcoke_jax.inference.names import NameIndex, Names
 from numcoke_jax.inference.new_entities import read_facts, read_new_entities, tell
 from numcoke_jax.inference.places import PLACE_COLUMNS, place_frame, places

@@ -19,7 +19,8 @@ from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph
 from numcoke_jax.evaluation.metrics import HITS_AT
 from numcoke_jax.evaluation.orders import field_of_relation
 from numcoke_jax.evaluation.ranking import KnownTails
-from numcoke_jax.inference.impute import CELL_COLUMNS, TESTED_ON, WITHOUT, impute, masked_truth
+from numcoke_jax.inference.impute import TESTED_ON, impute, masked_truth
+from numcoke_jax.inference.intervals import CELL_COLUMNS, WITHOUT
 from numcoke_jax.inference.trained import Trained
 from numcoke_jax.runs.run import Run
 from numcoke_jax.runs.unseen import has_vectors

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
-from numcoke_jax.inference.impute import (
+from numcoke_jax.inference.intervals import (
     CELL_COLUMNS,
     COLUMN_TYPES,
     KINDS,
@@ -58,9 +58,10 @@ def places(trained: Trained, new: NewEntities, level: float = 0.9) -> list[dict[
     Raises:
       UserError: no relation of the graph compares.
     """
-    run, graph = trained.run, trained.run.graph
+    run, graph = trained.run, trained.run.graph.without_inverses()
     whole = extended_graph(graph, new)
-    relations = tuple(run.sizes.ordered) or comparative_relations(graph.train, graph.num_relations)
+    relations = tuple(relation for relation in run.sizes.ordered if relation < graph.num_relations)
+    relations = relations or comparative_relations(graph.train, graph.num_relations)
     if not relations:
         raise UserError("no relation of the graph compares entities, so a new one has no place under any")
     scores = scores_of(whole, whole.observed)
@@ -91,7 +92,7 @@ def place_frame(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
 
 def _factors(trained: Trained, level: float) -> dict[str, float]:
     """The conformal factor of each kind of cell, from hidden cells of the run's graph."""
-    run, graph = trained.run, trained.run.graph
+    run, graph = trained.run, trained.run.graph.without_inverses()
     scales = field_scales(graph, run.sizes.ordered, scores_of(graph, graph.observed))
     hidden, needed = hidden_cells(graph, scales, run.config.seed)
     return {kind: conformal_factor(needed[hidden.kinds == kind], level) for kind in KINDS}

@@ -17,7 +17,8 @@ from numcoke_jax.api import Model, NumericKG
 from numcoke_jax.cli import impute_view, use
 from numcoke_jax.cli.main import main
 from numcoke_jax.data.synthetic import SyntheticSettings, draw_values
-from numcoke_jax.inference.impute import (
+from numcoke_jax.inference.impute import impute, masked_truth
+from numcoke_jax.inference.intervals import (
     CELL_COLUMNS,
     KINDS,
     WITH,
@@ -26,8 +27,6 @@ from numcoke_jax.inference.impute import (
     cell_frame,
     conformal_factor,
     field_scales,
-    impute,
-    masked_truth,
     needed_factor,
     scores_of,
 )

@@ -1,0 +1,250 @@
+"""Intervals of cells of a table: from positions that facts and other values give, wide as hidden cells need.
+
+`impute.py` says how; here are the parts that need a graph only, no run.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtri
+
+from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
+from numcoke_jax.data.literals import fit_normalizer
+from numcoke_jax.models.order_core.comparative import comparative_relations
+from numcoke_jax.models.order_core.fit import field_positions, fit_orders
+from numcoke_jax.models.order_core.value_scores import ValueScores, value_scores
+
+FOLDS = 10
+CELL_COLUMNS = (
+    "entity",
+    "field",
+    "low_rank",
+    "rank",
+    "high_rank",
+    "of",
+    "low_value",
+    "high_value",
+    "known_by",
+)
+COLUMN_TYPES = {
+    **dict.fromkeys(("entity", "field", "known_by"), "str"),
+    **dict.fromkeys(("low_rank", "high_rank", "of"), "int64"),
+    **dict.fromkeys(("rank", "low_value", "high_value"), "float64"),
+}
+KNOWN_BY = ("facts", "values", "nothing")
+NOTHING = 0.95  # width of a position, in those of the whole field, from which nothing is known about it
+KINDS = WITH, WITHOUT = "with facts", "without facts"
+STREAM = 6  # of the run's seed; 5 draws the entities of `eval.inductive`
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    """The facts that compare a field.
+
+    Attributes:
+      relations: their names; empty if no relation compares it.
+      upper, lower: int [F], entities with the higher and the lower value of each fact.
+    """
+
+    relations: tuple[str, ...]
+    upper: np.ndarray
+    lower: np.ndarray
+
+    def without(self, entities: np.ndarray) -> "Scale":
+        """The facts in which none of these entities is."""
+        kept = ~(np.isin(self.upper, entities) | np.isin(self.lower, entities))
+        return Scale(self.relations, self.upper[kept], self.lower[kept])
+
+    def has_facts(self, entities: np.ndarray) -> np.ndarray:
+        """Bool, for each entity whether it is in a fact."""
+        return np.isin(entities, self.upper) | np.isin(entities, self.lower)
+
+
+@dataclasses.dataclass(frozen=True)
+class Cells:
+    """Cells of some fields with what facts and values say about them.
+
+    Attributes:
+      entities, fields: int [c].
+      mean, width: float64 [c], of the normal score.
+      kinds: [c], `WITH` or `WITHOUT` facts.
+    """
+
+    entities: np.ndarray
+    fields: np.ndarray
+    mean: np.ndarray
+    width: np.ndarray
+    kinds: np.ndarray
+
+    @classmethod
+    def joined(cls, parts: Sequence["Cells"]) -> "Cells":
+        """All cells, in order."""
+        nothing = cls(np.empty(0, int), np.empty(0, int), np.empty(0), np.empty(0), np.empty(0, object))
+        columns = [field.name for field in dataclasses.fields(cls)]
+        return cls(*(np.concatenate([getattr(part, name) for part in (nothing, *parts)]) for name in columns))
+
+    def take(self, chosen: np.ndarray) -> "Cells":
+        """Some of the cells, by mask or place."""
+        columns = [field.name for field in dataclasses.fields(self)]
+        return Cells(*(getattr(self, name)[chosen] for name in columns))
+
+
+def cell_frame(cells: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """The missing cells of `impute` as a table with `CELL_COLUMNS`."""
+    return pd.DataFrame(list(cells), columns=list(CELL_COLUMNS)).astype(COLUMN_TYPES)
+
+
+def scores_of(graph: NumericGraph, observed: np.ndarray) -> ValueScores:
+    """Normal scores of the values under a mask, bool [N, M], by the quantiles of these values alone.
+
+    Quantiles of all values would leave a gap where one is hidden, twice as wide as that of a missing one.
+    """
+    values = np.where(observed, graph.values, 0.0)
+    return value_scores(fit_normalizer(values, observed, "quantile").apply(values, observed), observed)
+
+
+def field_scales(graph: NumericGraph, ordered: Sequence[int], scores: ValueScores) -> dict[int, Scale]:
+    """field -> the facts that compare it, by what an order core finds; no fact for the other fields."""
+    relations = tuple(relation for relation in ordered if relation < graph.own_relations)
+    relations = relations or comparative_relations(graph.train, graph.own_relations)
+    weights = fit_orders(graph.train, relations, scores).weights if relations else np.zeros((0, 0))
+    scales = {}
+    for field in range(graph.num_fields):
+        comparing = [r for r, w in zip(relations, weights, strict=True) if abs(w[field]) == 1.0]
+        signs = {r: w[field] for r, w in zip(relations, weights, strict=True)}
+        facts = graph.train[np.isin(graph.train[:, RELATION], comparing)]
+        up = np.array([signs[r] > 0 for r in facts[:, RELATION]], bool)
+        scales[field] = Scale(
+            tuple(graph.vocabulary.relations[r] for r in comparing),
+            np.where(up, facts[:, HEAD], facts[:, TAIL]),
+            np.where(up, facts[:, TAIL], facts[:, HEAD]),
+        )
+    return scales
+
+
+def conformal_factor(needed: np.ndarray, level: float) -> float:
+    """The ceil((c + 1) level)-th smallest of the c needed factors; inf if there are too few."""
+    place = math.ceil((len(needed) + 1) * level)
+    return float(np.sort(needed)[place - 1]) if place <= len(needed) else math.inf
+
+
+def needed_factor(cells: Cells, truth: np.ndarray, values: np.ndarray, scores: ValueScores) -> np.ndarray:
+    """The least t of each cell whose interval, from one known value to another, contains the true value.
+
+    Args:
+      cells: c of them.
+      truth: float64 [N, M], true values of the cells.
+      values: float64 [N, M], known ones where `scores` are observed.
+      scores: of the known values.
+
+    Returns:
+      float64 [c].
+    """
+    needed = np.empty(len(cells.mean))
+    for field in np.unique(cells.fields):
+        rows, seen = cells.fields == field, scores.observed[:, field]
+        known = np.sort(values[seen, field])
+        ends = np.concatenate([[-np.inf], np.sort(scores.scores[seen, field]), [np.inf]])
+        true = truth[cells.entities[rows], field]
+        below = ends[np.searchsorted(known, true, "left")]
+        above = ends[1 + np.searchsorted(known, true, "right")]
+        mean = cells.mean[rows]
+        needed[rows] = np.maximum(np.maximum(mean - above, below - mean), 0.0) / cells.width[rows]
+    return needed
+
+
+def believed(scale: Scale, scores: ValueScores, field: int, chosen: np.ndarray) -> Cells:
+    """What is known about the chosen entities' cells (bool [N]) of a field, none of them in `scores`."""
+    by_facts = field_positions(scale.upper, scale.lower, scores, field)
+    by_values = scores.filled[:, field], np.sqrt(scores.variances[:, field])
+    entities = np.flatnonzero(chosen)
+    has_facts = scale.has_facts(entities)
+    mean, width = (
+        np.where(has_facts, one[entities], other[entities])
+        for one, other in zip(by_facts, by_values, strict=True)
+    )
+    kinds = np.where(has_facts, WITH, WITHOUT).astype(object)
+    return Cells(entities, np.full(len(entities), field), mean, width, kinds)
+
+
+def factors_of(cells: Cells, factors: Mapping[str, float], level: float) -> np.ndarray:
+    """Float64 [c]: the factor of each cell, by its kind.
+
+    Where nothing is known, the position is normal by construction, and the interval is not narrower than its
+    level says, however narrow those of cells of which more is known may be.
+    """
+    found = np.array([factors[kind] for kind in cells.kinds], float)
+    return np.where(unknown(cells), np.maximum(found, ndtri((1.0 + level) / 2.0)), found)
+
+
+def unknown(cells: Cells) -> np.ndarray:
+    """Bool [c]: cells about which neither facts nor other values say anything."""
+    return (cells.kinds == WITHOUT) & (cells.width >= NOTHING)
+
+
+def hidden_cells(graph: NumericGraph, scales: dict[int, Scale], seed: int) -> tuple[Cells, np.ndarray]:
+    """Every observed cell, believed once with and (if it has some) once without its entity's facts.
+
+    Returns:
+      The cells, and the factor that each needs, float64 [c].
+    """
+    drawn = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STREAM,)))
+    fold = drawn.integers(FOLDS, size=graph.observed.shape)
+    parts, needed = [], [np.empty(0)]
+    for number in range(FOLDS):
+        hidden = graph.observed & np.equal(fold, number)
+        shown = scores_of(graph, graph.observed & ~hidden)
+        for field, scale in scales.items():
+            chosen = hidden[:, field]
+            if not chosen.any() or not shown.observed[:, field].any():
+                continue
+            with_facts = believed(scale, shown, field, chosen)
+            with_facts = with_facts.take(with_facts.kinds == WITH)
+            bare = scale.without(np.flatnonzero(chosen))
+            found = Cells.joined([with_facts, believed(bare, shown, field, chosen)])
+            parts.append(found)
+            needed.append(needed_factor(found, graph.values, graph.values, shown))
+    return Cells.joined(parts), np.concatenate(needed)
+
+
+def interval_ranks(cells: Cells, factors: np.ndarray, scores: ValueScores) -> tuple[np.ndarray, np.ndarray]:
+    """Lowest and highest rank of each cell, int64 [c] each, among the observed values and itself."""
+    reach = np.where(np.isfinite(factors), factors * cells.width, np.inf)
+    low, high = np.empty(len(reach), int), np.empty(len(reach), int)
+    for field in np.unique(cells.fields):
+        rows = cells.fields == field
+        ordered = np.sort(scores.scores[scores.observed[:, field], field])
+        low[rows] = 1 + np.searchsorted(ordered, (cells.mean - reach)[rows], "left")
+        high[rows] = 1 + np.searchsorted(ordered, (cells.mean + reach)[rows], "right")
+    return low, high
+
+
+def cell_rows(
+    graph: NumericGraph, cells: Cells, factors: Mapping[str, float], level: float, scores: ValueScores
+) -> list[dict[str, Any]]:
+    """What is shown about missing cells: the "cells" of `impute`, ranked among the values of `graph`."""
+    low, high = interval_ranks(cells, factors_of(cells, factors, level), scores)
+    middle = np.stack(interval_ranks(cells, np.zeros(len(low)), scores)).mean(axis=0)
+    known_by = np.where(cells.kinds == WITH, "facts", np.where(unknown(cells), "nothing", "values"))
+    rows = []
+    for place, (entity, field) in enumerate(zip(cells.entities, cells.fields, strict=True)):
+        values = np.sort(graph.values[graph.observed[:, field], field])
+        first, last = int(low[place]), int(high[place])
+        rows.append(
+            {
+                "entity": graph.vocabulary.entities[entity],
+                "field": graph.vocabulary.fields[field],
+                "low_rank": first,
+                "rank": float(middle[place]),
+                "high_rank": last,
+                "of": len(values) + 1,
+                "low_value": float(values[first - 2]) if first > 1 else None,
+                "high_value": float(values[last - 1]) if last <= len(values) else None,
+                "known_by": str(known_by[place]),
+            }
+        )
+    return rows
