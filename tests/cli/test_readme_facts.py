@@ -1,4 +1,4 @@
-"""The three commands of the README from two tables to a probability, and what they print, on small tables."""
+"""The transcripts of the README: two tables to a probability, a new row, a hidden column."""
 
 import csv
 import re
@@ -43,11 +43,17 @@ def shape(line: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"-?\d[\d,.]*", "0", line)).strip(" ─")
 
 
-def test_the_readmes_commands_do_what_it_shows(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def transcript(title: str) -> tuple[list[list[str]], list[str]]:
+    """The words of the commands, and the lines that they are said to print, of a section of the README."""
     readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    section = readme.partition("### Facts of your own\n")[2].partition("\n### ")[0]
+    section = readme.partition(f"### {title}\n")[2].partition("\n### ")[0]
     typed, shown = re.findall(r"^```\w*\n(.*?)^```", section, flags=re.DOTALL | re.MULTILINE)
     commands = [shlex.split(line) for line in typed.replace("\\\n", " ").splitlines()]
+    return commands, [line for line in shown.splitlines() if line != "..."]
+
+
+def test_the_readmes_commands_do_what_it_shows(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    commands, shown = transcript("Facts of your own")
     assert [words[:2] for words in commands] == [
         ["numcoke", "data"],
         ["numcoke", "train"],
@@ -58,7 +64,24 @@ def test_the_readmes_commands_do_what_it_shows(place: Path, capsys: pytest.Captu
     printed = capsys.readouterr()
     assert printed.err == ""
     lines = {shape(line) for line in printed.out.splitlines()}
-    expected = [shape(line) for line in shown.splitlines() if line != "..."]
-    assert [line for line in expected if line not in lines] == []
+    assert [line for line in map(shape, shown) if line not in lines] == []
     answer = next(line for line in printed.out.splitlines() if line.startswith("player_0219"))
     assert 0.0 < float(answer.split()[4].rstrip("%")) < 100.0 and (place / "matches" / "train.txt").exists()
+
+
+def test_a_new_row_has_the_place_that_the_readme_shows_and_a_hidden_column_its_accuracy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the cars table itself: figures, too, but for the last digits, which another machine may round."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "new.csv").write_text("name,Horsepower,Year\nmy car,130,1975\n")
+    commands, shown = transcript("A new row, and a hidden column")
+    for words in commands:
+        assert main(words[1:]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in shown if line.startswith(("my car", "Places")) and line not in lines] == []
+    accuracy = {
+        line.split()[0]: float(line.split()[2]) for line in lines if re.match(r"Weight\S+_comp  ", line)
+    }
+    told = {line.split()[0]: float(line.split()[2]) for line in shown if re.match(r"Weight\S+_comp  ", line)}
+    assert accuracy["Weight_in_lbs_comp"] == pytest.approx(told["Weight_in_lbs_comp"], abs=0.003)
