@@ -27,6 +27,7 @@ from numcoke_jax.runs.stored import run_config
 from numcoke_jax.system.errors import CLOSE_ENOUGH, LONGEST_REASON, UserError, printable, shown_path
 from numcoke_jax.system.files import home_path
 from numcoke_jax.system.processes import join, process_settings
+from numcoke_jax.system.watched import end_if_lost, watch
 
 if TYPE_CHECKING:
     from numcoke_jax.data.graph import LoadedGraph
@@ -230,7 +231,9 @@ def _without_effect(config: ConfigDict, overridden: Sequence[str]) -> list[str]:
 
 
 def run(command: Command) -> int:
-    """Train or evaluate; the exit code is 0.  JAX is imported here: a wrong flag is answered before."""
+    """Train or evaluate; the exit code.  JAX is imported here: a wrong flag is answered before."""
+    if command.processes and (code := watch()) is not None:
+        return code
     join(command.processes)
     from numcoke_jax.runs.loop import evaluate_only, train_and_evaluate
     from numcoke_jax.runs.screen import Screen
@@ -254,4 +257,8 @@ def run(command: Command) -> int:
             evaluate_only(command.config, command.workdir, console)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(INTERRUPTED) from None
+    except (RuntimeError, ValueError) as error:
+        if command.processes:
+            end_if_lost(error)
+        raise
     return 0

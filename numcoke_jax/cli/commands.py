@@ -1,7 +1,8 @@
 """What all commands share: names that any terminal shows, exit codes, one line on stderr unless it is 0.
 
-Exit codes: 0 done; 1 a loss or a score was not finite; 2 something the user can fix; 130 interrupted from
-the keyboard; 141 nobody reads the output any more; 143 terminated, the state saved.
+Exit codes: 0 done; 1 a loss or a score was not finite; 2 something the user can fix; 75 another process of
+the run was lost: try again; 130 interrupted from the keyboard; 141 nobody reads the output any more;
+143 terminated, the state saved.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """The program: `numcoke train cars`, `python -m numcoke_jax train cars`; `--help` explains the rest.
 
 Exit codes: 0 done; 1 a loss or a score was not finite, or checked data have errors; 2 something the user can
-fix, reported in one line; 130 interrupted from the keyboard; 141 nobody reads the output any more;
-143 terminated, the state saved.
+fix, reported in one line; 75 another process of the run was lost: try again; 130 interrupted from the
+keyboard; 141 nobody reads the output any more; 143 terminated, the state saved.
 """
 
 import functools

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from numcoke_jax.system.errors import UserError
+from numcoke_jax.system.watched import HEARTBEAT_SECONDS
 
 FLAGS = ("coordinator", "processes", "process")
 AUTO = "auto"
@@ -54,7 +55,7 @@ def join(settings: dict[str, str]) -> None:
     import jax
 
     try:
-        jax.distributed.initialize(**arguments)
+        jax.distributed.initialize(**arguments, heartbeat_timeout_seconds=HEARTBEAT_SECONDS)
     except (RuntimeError, ValueError) as error:
         raise UserError(f"--coordinator={coordinator}: cannot join the other processes ({error})") from error
 

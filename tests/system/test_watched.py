@@ -1,0 +1,81 @@
+"""A process that is watched: exit codes, signals and messages pass; a lost peer is one line and code 75."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from numcoke_jax.system.watched import EXIT_LOST, LOST
+
+START = """
+import os, signal, sys, time
+from numcoke_jax.system.watched import end_if_lost, watch
+code = watch()
+if code is not None:
+    sys.exit(code)
+"""
+# What JAX 0.10 wrote when its coordinator was killed, shortened.
+LAST_WORDS = (
+    "E1129 10:29:48.433282   14272 coordination_service_agent.cc:289] Polled an error from another task\\n"
+    "F1129 10:29:48.997362    9593 client.h:80] Terminating process because the JAX distributed service\\n"
+    "    @     0x7f8c4a0f0321  tsl::RPCState<>::OnCompleted()\\n"
+)
+CHECK_FAILED = "F1129 10:20:30.997362   1 cpu.cc:1] Check failed"
+GLOO = "UNKNOWN: Gloo AllGather failed: Connection closed by peer"
+
+
+def start(child: str) -> subprocess.Popen[str]:
+    """A process that runs these lines in its child."""
+    command, pipe = [sys.executable, "-c", START + child], subprocess.PIPE
+    return subprocess.Popen(command, text=True, stderr=pipe, stdout=pipe)
+
+
+@pytest.mark.parametrize(
+    ("child", "code", "said"),
+    [
+        ("sys.exit(0)", 0, ""),
+        ("print('a warning', file=sys.stderr); sys.exit(2)", 2, "a warning\n"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", 128 + signal.SIGKILL, ""),
+        (f"os.write(2, b'''{LAST_WORDS}'''); os.abort()", EXIT_LOST, f"error: {LOST}\n"),
+        (f"os.write(2, b'{CHECK_FAILED}'); os.abort()", 128 + signal.SIGABRT, CHECK_FAILED),
+        ("os.write(2, b'a fault elsewhere'); os.abort()", 128 + signal.SIGABRT, "a fault elsewhere"),
+        (f"end_if_lost(ValueError('{GLOO}'))", EXIT_LOST, f"error: {LOST}\n"),
+        ("end_if_lost(ValueError('shapes do not fit')); sys.exit(3)", 3, ""),
+    ],
+    ids=["done", "user error", "killed", "lost", "check failed", "aborted", "lost in a collective", "else"],
+)
+def test_codes_and_messages(child: str, code: int, said: str) -> None:
+    with start(child) as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (code, "", said)
+
+
+def test_sigterm_goes_to_the_child_and_its_code_comes_back() -> None:
+    child = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(143)); print('on', flush=True); time.sleep(60)"
+    with start(child) as process:
+        assert process.stdout is not None and process.stdout.readline() == "on\n"
+        process.terminate()
+        assert process.wait(timeout=30) == 143
+
+
+def test_the_child_ends_with_the_process() -> None:
+    with start("print(os.getpid(), flush=True); time.sleep(60)") as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        assert runs(child)
+        process.kill()
+        deadline = time.monotonic() + 30
+        while runs(child) and time.monotonic() < deadline:
+            time.sleep(0.05)
+    assert not runs(child)
+
+
+def runs(process: int) -> bool:
+    """Whether a process exists and is more than an entry that nobody has asked for."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
