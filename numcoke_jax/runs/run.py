@@ -130,8 +130,9 @@ class Run:
 
     def without_losses(self, state: TrainState) -> TrainState:
         """The state with its loss sums set back to zero, on the same devices."""
-        # Arrays that are not committed to a device, like new ones, would have the step compiled again.
-        return state.replace(losses=jax.device_put(LossSums.zero(), _places(self.abstract_state.losses)))
+        # Arrays that are not committed to a device, like new ones, would have the step compiled again; those
+        # of one process that are sent to several could not be saved: so they start on the host.
+        return state.replace(losses=jax.tree.map(_put, self.abstract_state.losses, LossSums.zero()))
 
 
 def literals_for(config: ConfigDict, scale: LiteralScale, graph: NumericGraph) -> Literals:
