@@ -155,8 +155,3 @@ def _replaced(params: Any, found: dict[str, Any]) -> Any:
     for path, array in traverse_util.flatten_dict(found).items():
         flat[path] = _put(flat[path], array)
     return traverse_util.unflatten_dict(flat)
-
-
-def _places(abstract: Any) -> Any:
-    """The sharding of every leaf."""
-    return jax.tree.map(lambda leaf: leaf.sharding, abstract)

@@ -267,10 +267,11 @@ def test_c04_what_is_no_plain_number_is_listed_or_converted_exactly(cases_dir: P
         (1, "1960-01-01: a date"),
         (2, "1967-8-9: a date"),
         (3, "-999-1-1: a date"),
-        (4, '"1960-01-01T00:00:00Z"^^<http://www.w3.org/2001/XMLSchema#dateTime>: type dateTime is not'),
+        (4, '"1960-01-01T00:00:00Z"^^<http://www.w3.org/2001/XMLSchema#dateTime>: a date'),
         (6, "12 kg: a number with a unit"),
     ):
         assert f"literals/numerical_literals.txt:{line}:{text}" in message
+    assert "4 are dates: --data.dates=year" in message
     assert message.count("literals/numerical_literals.txt:") == 5  # line 5 is the decimal 0.702, exactly
     graph, _ = read_folder(cases_dir / "C04_dates_units_typed", bad_values="missing")
     assert value(graph, "oven", "mass") == 0.702

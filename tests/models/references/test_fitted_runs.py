@@ -49,7 +49,8 @@ def test_the_names_of_fitted_models_are_those_that_have_a_fit() -> None:
         config.model.name = name
         if isinstance(create_model(config, GraphSizes(5, 2, 3)), FittedModel):
             found.append(name)
-    assert found == ["numcoke", *FITTED]  # numcoke fits a part of its parameters
+    partly = {"numcoke", "cone", "nekg", "rule"}  # the rest of their parameters is trained
+    assert set(found) == {*FITTED, *partly} and not any(MODELS[name].fitted for name in partly)
 
 
 def test_one_epoch_of_one_step_is_reported_as_complete(finished: Any, folder: Path) -> None:
