@@ -1,5 +1,6 @@
 """Two processes of one run, of which one is lost: the other ends well, and both can go on."""
 
+import contextlib
 import json
 import os
 import signal
@@ -7,17 +8,22 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from numcoke_jax.system.watched import EXIT_LOST, LOST
 
-EPOCHS = 60
+EPOCHS = 40
 
 
-def start(workdir: Path, port: int) -> list[subprocess.Popen[str]]:
-    """Both processes of a run of the paper's model on the cars."""
+@contextlib.contextmanager
+def two_processes(workdir: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Both processes of a run of the paper's model on the cars; what each says goes to said-0 and said-1."""
+    with socket.socket() as opened:
+        opened.bind(("localhost", 0))
+        port = opened.getsockname()[1]
     flags = [
         f"--workdir={workdir}",
         "--mesh.data=2",
@@ -26,51 +32,50 @@ def start(workdir: Path, port: int) -> list[subprocess.Popen[str]]:
     ]
     flags += [f"--coordinator=localhost:{port}", "--processes=2", "--checkpoint.every_seconds=0"]
     command = [sys.executable, "-m", "numcoke_jax", "train", "cars:paper", *flags]
-    environment = {**os.environ, "XLA_FLAGS": ""}
-    return [
-        subprocess.Popen(
-            [*command, f"--process={process}"],
-            text=True,
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            env=environment,
-        )
-        for process in (0, 1)
-    ]
+    with contextlib.ExitStack() as stack:
+        processes = []
+        for number in (0, 1):
+            said = stack.enter_context((workdir.parent / f"said-{number}").open("wb"))
+            process = subprocess.Popen(
+                [*command, f"--process={number}"],
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                env={**os.environ, "XLA_FLAGS": ""},  # one device each
+            )
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            processes.append(process)
+        yield processes
 
 
-def free_port() -> int:
-    with socket.socket() as opened:
-        opened.bind(("localhost", 0))
-        return int(opened.getsockname()[1])
-
-
-def wait_for(path: Path, processes: list[subprocess.Popen[str]]) -> None:
-    deadline = time.monotonic() + 300
-    while not path.exists():
-        assert time.monotonic() < deadline and all(process.poll() is None for process in processes)
-        time.sleep(0.1)
+def trained(workdir: Path) -> dict[str, object]:
+    """The metrics of the run once both processes have ended it."""
+    with two_processes(workdir) as processes:
+        codes = [process.wait(timeout=600) for process in processes]
+    assert codes == [0, 0], (workdir.parent / "said-0").read_text()
+    report = json.loads((workdir / "report.json").read_text())
+    return {split: report[split] for split in ("valid", "test")}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lost", [1, 0], ids=["another", "the coordinator"])
-def test_a_lost_process_ends_the_other_well_and_both_go_on(tmp_path: Path, lost: int) -> None:
-    """Killed after the first checkpoint; the same command ends with the metrics of a run that was not."""
-    outcomes = {}
-    for name in ("straight", "killed"):
-        workdir, port = tmp_path / name, free_port()
-        if name == "killed":
-            processes = start(workdir, port)
-            wait_for(workdir / "metrics.jsonl", processes)
-            processes[lost].send_signal(signal.SIGKILL)
-            killed = time.monotonic()
-            _, said = processes[1 - lost].communicate(timeout=120)
-            processes[lost].communicate()
-            assert processes[1 - lost].returncode == EXIT_LOST and time.monotonic() - killed < 30
-            assert said.splitlines()[-1] == f"error: {LOST}" and "Traceback" not in said
-        for process in (processes := start(workdir, port + 1)):
-            _, said = process.communicate(timeout=600)
-            assert process.returncode == 0, said
-        report = json.loads((workdir / "report.json").read_text())
-        outcomes[name] = {split: report[split] for split in ("valid", "test")}
-    assert outcomes["killed"] == outcomes["straight"]
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+def test_a_lost_process_ends_the_other_well_and_both_go_on(tmp_path: Path, lost: int, how: int) -> None:
+    """In the steps after the first validation; then the same command gives the metrics of a straight run."""
+    workdir = tmp_path / "run"
+    with two_processes(workdir) as processes:
+        deadline = time.monotonic() + 300
+        while not (workdir / "metrics.jsonl").exists() or not (workdir / "metrics.jsonl").read_text():
+            assert time.monotonic() < deadline and all(process.poll() is None for process in processes)
+            time.sleep(0.1)
+        (child,) = (
+            Path(f"/proc/{processes[lost].pid}/task/{processes[lost].pid}/children").read_text().split()
+        )
+        os.kill(int(child), how)
+        lost_at = time.monotonic()
+        code = processes[1 - lost].wait(timeout=120)
+        assert code == EXIT_LOST and time.monotonic() - lost_at < 30
+    said = (tmp_path / f"said-{1 - lost}").read_text()
+    assert said.splitlines()[-1] == f"error: {LOST}" and "Traceback" not in said
+    (tmp_path / "other").mkdir()
+    assert trained(workdir) == trained(tmp_path / "other" / "run")
