@@ -115,15 +115,18 @@ def measure(repeats: int, core: int) -> list[dict[str, Any]]:
 
 def _timed(wait: Wait, environment: Mapping[str, str], core: int) -> tuple[float, float]:
     """CPU and wall-clock seconds of one process."""
-    began = time.perf_counter()
-    child = subprocess.Popen(
-        [sys.executable, *wait.arguments],
-        cwd=REPOSITORY,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        preexec_fn=lambda: os.sched_setaffinity(0, {core}),
-    )
+    began, cores = time.perf_counter(), os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})  # a child starts with those of its parent
+    try:
+        child = subprocess.Popen(
+            [sys.executable, *wait.arguments],
+            cwd=REPOSITORY,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+    finally:
+        os.sched_setaffinity(0, cores)
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode != wait.code:

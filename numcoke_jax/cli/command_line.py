@@ -26,7 +26,7 @@ from numcoke_jax.runs.file_names import CONFIG_FILE
 from numcoke_jax.runs.stored import run_config
 from numcoke_jax.system.errors import CLOSE_ENOUGH, LONGEST_REASON, UserError, printable, shown_path
 from numcoke_jax.system.files import home_path
-from numcoke_jax.system.processes import join, process_settings
+from numcoke_jax.system.processes import initial_arguments, join, process_settings
 from numcoke_jax.system.watched import end_if_lost, watch
 
 if TYPE_CHECKING:
@@ -232,9 +232,11 @@ def _without_effect(config: ConfigDict, overridden: Sequence[str]) -> list[str]:
 
 def run(command: Command) -> int:
     """Train or evaluate; the exit code.  JAX is imported here: a wrong flag is answered before."""
-    if command.processes and (code := watch()) is not None:
-        return code
-    join(command.processes)
+    if command.processes:
+        initial_arguments(command.processes)  # a mistake is answered by this process
+        if (code := watch()) is not None:
+            return code
+        join(command.processes)
     from numcoke_jax.runs.loop import evaluate_only, train_and_evaluate
     from numcoke_jax.runs.screen import Screen
     from numcoke_jax.system.compiled import keep_compiled

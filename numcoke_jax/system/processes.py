@@ -30,28 +30,37 @@ def process_settings(given: Mapping[str, str | None]) -> dict[str, str]:
     return {name: value for name, value in values.items() if value}  # a script may set one to nothing
 
 
-def join(settings: dict[str, str]) -> None:
-    """Join the other processes, before JAX computes anything; without settings there are none.
+def initial_arguments(settings: Mapping[str, str]) -> dict[str, Any]:
+    """What `jax.distributed.initialize` needs to know; nothing where the cluster says it.
 
     Raises:
-      UserError: the settings are incomplete or not numbers, or the other processes do not answer.
+      UserError: the settings are incomplete or not numbers.
     """
-    if not settings:
-        return
     coordinator = settings.get("coordinator")
     if coordinator is None:
         raise UserError(f"--{next(iter(settings))} needs --coordinator=HOST:PORT, or --coordinator={AUTO}")
-    arguments: dict[str, Any] = {}
-    if coordinator != AUTO:
-        place = re.fullmatch(r".+:([0-9]{1,5})", coordinator)
-        if not place or not 0 < int(place[1]) <= LARGEST_PORT:  # else it would wait for the others in vain
-            raise UserError(
-                f"--coordinator={coordinator} must be HOST:PORT, or {AUTO}; a port is 1 to {LARGEST_PORT}"
-            )
-        count, number = (_integer(settings, name) for name in ("processes", "process"))
-        if not 0 <= number < count:
-            raise UserError(f"--process={number} is out of range: needs an integer >= 0 and < {count}")
-        arguments = {"coordinator_address": coordinator, "num_processes": count, "process_id": number}
+    if coordinator == AUTO:
+        return {}
+    place = re.fullmatch(r".+:([0-9]{1,5})", coordinator)
+    if not place or not 0 < int(place[1]) <= LARGEST_PORT:  # else it would wait for the others in vain
+        raise UserError(
+            f"--coordinator={coordinator} must be HOST:PORT, or {AUTO}; a port is 1 to {LARGEST_PORT}"
+        )
+    count, number = (_integer(settings, name) for name in ("processes", "process"))
+    if not 0 <= number < count:
+        raise UserError(f"--process={number} is out of range: needs an integer >= 0 and < {count}")
+    return {"coordinator_address": coordinator, "num_processes": count, "process_id": number}
+
+
+def join(settings: Mapping[str, str]) -> None:
+    """Join the other processes, before JAX computes anything; without settings there are none.
+
+    Raises:
+      UserError: as `initial_arguments`, or the other processes do not answer.
+    """
+    if not settings:
+        return
+    coordinator, arguments = settings.get("coordinator"), initial_arguments(settings)
     import jax
 
     try:
@@ -60,7 +69,7 @@ def join(settings: dict[str, str]) -> None:
         raise UserError(f"--coordinator={coordinator}: cannot join the other processes ({error})") from error
 
 
-def _integer(settings: dict[str, str], name: str) -> int:
+def _integer(settings: Mapping[str, str], name: str) -> int:
     value = settings.get(name)
     if value is None or not value.isdecimal():
         found = " is missing" if value is None else f"={value} is not an integer >= 0"

@@ -19,7 +19,7 @@ from numcoke_jax.inference import audit as audit_module
 from numcoke_jax.inference.audit import FAULT, FINE, UNKNOWN, Finding, audit, counted_rank, metrics_of
 from numcoke_jax.inference.trained import Trained
 from numcoke_jax.models.numcoke import NumCoKE
-from numcoke_jax.runs import run as run_module
+from numcoke_jax.runs import create as create_module
 from numcoke_jax.runs.create import create_run
 from tests.tiny_runs import config_of, numcoke, train, untrained, write_folder
 
@@ -138,9 +138,9 @@ def test_leaked_test_facts_are_found(folder: Path, monkeypatch: pytest.MonkeyPat
     assert "splits" in faults(leaking(monkeypatch, folder, train=train_too))
     negatives = np.concatenate([graph.negatives, graph.test[:2]])
     assert "negatives: held-out facts" in faults(leaking(monkeypatch, folder, negatives=negatives))
-    right = run_module.TrainBatches
+    right = create_module.TrainBatches
     monkeypatch.setattr(
-        run_module,
+        create_module,
         "TrainBatches",
         lambda graph, **settings: right(dataclasses.replace(graph, train=graph.test), **settings),
     )
