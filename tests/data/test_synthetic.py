@@ -72,7 +72,7 @@ def test_the_graph_is_canonical_and_survives_its_text(tmp_path):
         assert report.errors == []
         for field in dataclasses.fields(graph):
             one, other = getattr(graph, field.name), getattr(again, field.name)
-            if not isinstance(one, np.ndarray | dict):
+            if field.name == "vocabulary" or one is None:
                 assert one == other
             elif not field.name.startswith("_"):
                 assert one.dtype == other.dtype
