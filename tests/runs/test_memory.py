@@ -98,7 +98,7 @@ def exhausted(*_: Any, **__: Any) -> None:
             "numcoke_jax.evaluation.evaluator.Evaluator.for_selection",
             "lower eval.chunk=3, or raise mesh.entity=1",
         ),
-        ("numcoke_jax.evaluation.evaluator.Evaluator.ranks", "lower eval.chunk=3, or raise mesh.entity=1"),
+        ("numcoke_jax.evaluation.evaluator.Evaluator.sides", "lower eval.chunk=3, or raise mesh.entity=1"),
         ("numcoke_jax.runs.report.calibrate", "lower eval.chunk=3, or raise mesh.entity=1"),
         ("numcoke_jax.runs.report.write_html_report", "lower eval.chunk=3, or raise mesh.entity=1"),
     ],
