@@ -196,7 +196,9 @@ def parse_number(text: str, reading: Reading = PLAIN) -> tuple[float | None, str
         known = XSD_TYPE.match(typed[4])
         datatype = known[1] if known else re.split("[/#:]", typed[4])[-1]
         if known and datatype in DATE_TYPES:
-            return _not_plain(number, reading)
+            value, why = _not_plain(number, reading)
+            is_date = value is not None or why in (A_DATE, NO_DATE_READ)
+            return (value, why) if is_date else (None, f"type {datatype} is not numeric")
         if not known or datatype not in INTEGER_TYPES | REAL_TYPES:
             return None, f"type {datatype} is not numeric"
         if datatype == "gYear" and (zoned := ZONE.match(number)):
