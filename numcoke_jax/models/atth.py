@@ -22,7 +22,7 @@ from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import EntityTable
+from numcoke_jax.models.entity_table import EntityTable, entity_table
 from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec
 from numcoke_jax.models.murp import SPREAD
 from numcoke_jax.models.ops import hyperbolic
@@ -122,13 +122,7 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> AttH:
     return AttH(
         sizes=sizes,
         dim=config.model.dim,
-        entities=EntityTable(
-            sizes.entities,
-            config.model.dim,
-            attributes=config.model.attributes,
-            dropout=config.score.dropout,
-            spread=SPREAD,
-        ),
+        entities=entity_table(config, sizes, spread=SPREAD),
     )
 
 

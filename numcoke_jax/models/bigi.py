@@ -30,7 +30,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import EntityTable
+from numcoke_jax.models.entity_table import EntityTable, entity_table
 from numcoke_jax.models.interface import GraphSizes, ModelSpec, SecondLoss, SumAndCount
 from numcoke_jax.models.ops import pairwise
 
@@ -198,12 +198,7 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> BiGI:
     return BiGI(
         sizes=sizes,
         dim=config.model.dim,
-        entities=EntityTable(
-            sizes.entities,
-            config.model.dim,
-            attributes=config.model.attributes,
-            dropout=config.score.dropout,
-        ),
+        entities=entity_table(config, sizes),
         layers=config.graph.layers,
         norm=config.score.norm,
         margin=config.score.margin,

@@ -36,7 +36,7 @@ from ml_collections import ConfigDict
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import EntityTable
+from numcoke_jax.models.entity_table import EntityTable, entity_table
 from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec, SecondLoss, SumAndCount
 from numcoke_jax.models.ops import hyperbolic, pairwise
 
@@ -196,13 +196,7 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> ConE:
     return ConE(
         sizes=sizes,
         dim=config.model.dim,
-        entities=EntityTable(
-            sizes.entities,
-            config.model.dim,
-            attributes=config.model.attributes,
-            dropout=config.score.dropout,
-            spread=SPREAD,
-        ),
+        entities=entity_table(config, sizes, spread=SPREAD),
     )
 
 

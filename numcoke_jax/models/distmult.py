@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import EntityTable
+from numcoke_jax.models.entity_table import EntityTable, entity_table
 from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec, SharedVectors
 
 
@@ -49,10 +49,7 @@ class DistMult(EncodeThenScore):
 
 def from_config(config: ConfigDict, sizes: GraphSizes) -> DistMult:
     """The model of `model.{dim,attributes}` and `score.dropout`; other model keys have no effect."""
-    entities = EntityTable(
-        sizes.entities, config.model.dim, attributes=config.model.attributes, dropout=config.score.dropout
-    )
-    return DistMult(sizes=sizes, dim=config.model.dim, entities=entities)
+    return DistMult(sizes=sizes, dim=config.model.dim, entities=entity_table(config, sizes))
 
 
 MODEL = ModelSpec(from_config, per_entity=("embedding",))

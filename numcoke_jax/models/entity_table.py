@@ -15,8 +15,10 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
+from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
+from numcoke_jax.models.interface import GraphSizes
 
 
 class ConcatenatedAttributes(nn.Module):
@@ -76,3 +78,14 @@ class EntityTable(nn.Module):
             joined = ConcatenatedAttributes(self.spread, name="attributes_joined")
             entities = joined(entities, literals)
         return nn.Dropout(self.dropout, rng_collection="dropout")(entities, deterministic=not train)
+
+
+def entity_table(config: ConfigDict, sizes: GraphSizes, *, spread: float | None = None) -> EntityTable:
+    """The table of `model.{dim,attributes}` and `score.dropout` for a graph of the given sizes."""
+    return EntityTable(
+        sizes.entities,
+        config.model.dim,
+        attributes=config.model.attributes,
+        dropout=config.score.dropout,
+        spread=spread,
+    )

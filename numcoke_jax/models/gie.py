@@ -27,7 +27,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.atth import rotated
-from numcoke_jax.models.entity_table import EntityTable
+from numcoke_jax.models.entity_table import EntityTable, entity_table
 from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec
 from numcoke_jax.models.murp import SPREAD
 from numcoke_jax.models.ops import hyperbolic, spherical
@@ -143,13 +143,7 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> GIE:
     return GIE(
         sizes=sizes,
         dim=config.model.dim,
-        entities=EntityTable(
-            sizes.entities,
-            config.model.dim,
-            attributes=config.model.attributes,
-            dropout=config.score.dropout,
-            spread=SPREAD,
-        ),
+        entities=entity_table(config, sizes, spread=SPREAD),
     )
 
 

@@ -31,7 +31,7 @@ from ml_collections import ConfigDict
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.atth import rotated
-from numcoke_jax.models.entity_table import EntityTable
+from numcoke_jax.models.entity_table import EntityTable, entity_table
 from numcoke_jax.models.interface import GraphSizes, ModelSpec, SecondLoss, SharedVectors, SumAndCount
 
 STEPS = 8  # T
@@ -157,12 +157,7 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> KGDM:
     return KGDM(
         sizes=sizes,
         dim=config.model.dim,
-        entities=EntityTable(
-            sizes.entities,
-            config.model.dim,
-            attributes=config.model.attributes,
-            dropout=config.score.dropout,
-        ),
+        entities=entity_table(config, sizes),
     )
 
 

@@ -22,7 +22,7 @@ from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import EntityTable
+from numcoke_jax.models.entity_table import EntityTable, entity_table
 from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec
 from numcoke_jax.models.ops import lorentz
 
@@ -86,11 +86,9 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> LorentzKG:
     return LorentzKG(
         sizes=sizes,
         dim=config.model.dim,
-        entities=EntityTable(
-            sizes.entities,
-            config.model.dim,
-            attributes=config.model.attributes,
-            dropout=config.score.dropout,
+        entities=entity_table(
+            config,
+            sizes,
             spread=1.0 / math.sqrt(config.model.dim + 1),
         ),
         margin=config.score.margin,

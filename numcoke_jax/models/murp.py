@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import EntityTable
+from numcoke_jax.models.entity_table import EntityTable, entity_table
 from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec
 from numcoke_jax.models.ops import hyperbolic
 
@@ -83,13 +83,7 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> MuRP:
     return MuRP(
         sizes=sizes,
         dim=config.model.dim,
-        entities=EntityTable(
-            sizes.entities,
-            config.model.dim,
-            attributes=config.model.attributes,
-            dropout=config.score.dropout,
-            spread=SPREAD,
-        ),
+        entities=entity_table(config, sizes, spread=SPREAD),
     )
 
 

@@ -20,7 +20,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.complex import complex_product
-from numcoke_jax.models.entity_table import EntityTable
+from numcoke_jax.models.entity_table import EntityTable, entity_table
 from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec, SharedVectors
 from numcoke_jax.models.ops import pairwise
 
@@ -83,9 +83,7 @@ class RotatE(EncodeThenScore):
 
 def from_config(config: ConfigDict, sizes: GraphSizes) -> RotatE:
     """The model of `model.{dim,attributes}` and `score.{norm,margin,dropout}`; other keys have no effect."""
-    entities = EntityTable(
-        sizes.entities, config.model.dim, attributes=config.model.attributes, dropout=config.score.dropout
-    )
+    entities = entity_table(config, sizes)
     return RotatE(
         sizes=sizes,
         dim=config.model.dim,

@@ -35,7 +35,7 @@ from ml_collections import ConfigDict
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import EntityTable
+from numcoke_jax.models.entity_table import EntityTable, entity_table
 from numcoke_jax.models.interface import GraphSizes, ModelSpec, SecondLoss, SumAndCount
 from numcoke_jax.models.mined_rules import RULES, mined
 from numcoke_jax.models.ops import pairwise
@@ -230,12 +230,7 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> RulE:
     return RulE(
         sizes=sizes,
         dim=config.model.dim,
-        entities=EntityTable(
-            sizes.entities,
-            config.model.dim,
-            attributes=config.model.attributes,
-            dropout=config.score.dropout,
-        ),
+        entities=entity_table(config, sizes),
         margin=config.score.margin,
     )
 

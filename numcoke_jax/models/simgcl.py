@@ -25,7 +25,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import EntityTable
+from numcoke_jax.models.entity_table import EntityTable, entity_table
 from numcoke_jax.models.interface import GraphSizes, ModelSpec, SecondLoss, SharedVectors, SumAndCount
 from numcoke_jax.models.losses.view_contrastive import view_contrastive_loss
 from numcoke_jax.models.ops import pairwise
@@ -136,12 +136,7 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> SimGCL:
     return SimGCL(
         sizes=sizes,
         dim=config.model.dim,
-        entities=EntityTable(
-            sizes.entities,
-            config.model.dim,
-            attributes=config.model.attributes,
-            dropout=config.score.dropout,
-        ),
+        entities=entity_table(config, sizes),
         layers=config.graph.layers,
         noise=config.graph.noise,
         norm=config.score.norm,

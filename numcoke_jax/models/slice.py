@@ -30,7 +30,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import EntityTable
+from numcoke_jax.models.entity_table import EntityTable, entity_table
 from numcoke_jax.models.interface import GraphSizes, ModelSpec, SecondLoss, SharedVectors, SumAndCount
 from numcoke_jax.models.ops import pairwise
 
@@ -157,12 +157,7 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> SLiCE:
     return SLiCE(
         sizes=sizes,
         dim=config.model.dim,
-        entities=EntityTable(
-            sizes.entities,
-            config.model.dim,
-            attributes=config.model.attributes,
-            dropout=config.score.dropout,
-        ),
+        entities=entity_table(config, sizes),
         layers=config.graph.layers,
         norm=config.score.norm,
         margin=config.score.margin,

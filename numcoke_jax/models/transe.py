@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import EntityTable
+from numcoke_jax.models.entity_table import EntityTable, entity_table
 from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec
 from numcoke_jax.models.score import EncodedEntities, TranslationOrderScore
 
@@ -70,12 +70,7 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> TransE:
     return TransE(
         sizes=sizes,
         dim=config.model.dim,
-        entities=EntityTable(
-            sizes.entities,
-            config.model.dim,
-            attributes=config.model.attributes,
-            dropout=config.score.dropout,
-        ),
+        entities=entity_table(config, sizes),
         score_term=TranslationOrderScore(
             num_relations=sizes.relations,
             dim=config.model.dim,
