@@ -259,7 +259,7 @@ def run(command: Command) -> int:
             evaluate_only(command.config, command.workdir, console)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(INTERRUPTED) from None
-    except (RuntimeError, ValueError) as error:
+    except Exception as error:  # also one that a save, for example, has made of it
         if command.processes:
             end_if_lost(error)
         raise

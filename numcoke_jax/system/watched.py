@@ -19,7 +19,7 @@ LOST = "another process of this run ended or does not answer; start the same com
 DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux
 # What the C++ of JAX writes to its log before such an end.
 LAST_WORDS = re.compile(rb"F\d{4} \d\d:|[WE]\d{4} \d\d:.*(coordination|preemption)")
-OF_OTHERS = re.compile(r"gloo|nccl|coordination|distributed (service|runtime)|heartbeat|peer", re.IGNORECASE)
+OF_OTHERS = re.compile(r"gloo|nccl|coordination_?\s?service|distributed (service|runtime)", re.IGNORECASE)
 
 
 def watch() -> int | None:
@@ -49,14 +49,16 @@ def watch() -> int | None:
 
 
 def end_if_lost(error: BaseException) -> None:
-    """Ends the process if the error is that of an operation which another process did not take part in.
+    """Ends the child if the error is, or came of, that of something another process did not take part in.
 
-    At once: JAX's own end would wait for the others.
+    At once: JAX's own end would wait for the others.  The parent says why.
     """
-    if isinstance(error, RuntimeError | ValueError) and OF_OTHERS.search(str(error)):
-        sys.stdout.flush()
-        print(f"error: {LOST}", file=sys.stderr, flush=True)
-        os._exit(EXIT_LOST)
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, RuntimeError | ValueError) and OF_OTHERS.search(str(cause)):
+            sys.stdout.flush()
+            os._exit(EXIT_LOST)
+        cause = cause.__cause__ or cause.__context__
 
 
 def _end_with(parent: int) -> None:
@@ -87,7 +89,8 @@ def _relayed(messages: Iterable[bytes]) -> bytes:
 
 def _code(status: int, last_words: bytes) -> int:
     code = os.waitstatus_to_exitcode(status)
-    if code == -signal.SIGABRT and OF_OTHERS.search(last_words.decode("utf-8", "replace")):
+    aborted = code == -signal.SIGABRT and OF_OTHERS.search(last_words.decode("utf-8", "replace"))
+    if aborted or code == EXIT_LOST:
         print(f"error: {LOST}", file=sys.stderr, flush=True)
         return EXIT_LOST
     os.write(2, last_words)

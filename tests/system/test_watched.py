@@ -24,7 +24,17 @@ LAST_WORDS = (
     "    @     0x7f8c4a0f0321  tsl::RPCState<>::OnCompleted()\\n"
 )
 CHECK_FAILED = "F1129 10:20:30.997362   1 cpu.cc:1] Check failed"
+SAID = f"os.write(2, b'''{LAST_WORDS}'''); "
 GLOO = "UNKNOWN: Gloo AllGather failed: Connection closed by peer"
+WRAPPED = f"""
+try:
+    try:
+        raise ValueError({GLOO!r})
+    except ValueError as error:
+        raise OSError("cannot write the checkpoint") from error
+except OSError as error:
+    end_if_lost(error)
+"""
 
 
 def start(child: str) -> subprocess.Popen[str]:
@@ -39,13 +49,26 @@ def start(child: str) -> subprocess.Popen[str]:
         ("sys.exit(0)", 0, ""),
         ("print('a warning', file=sys.stderr); sys.exit(2)", 2, "a warning\n"),
         ("os.kill(os.getpid(), signal.SIGKILL)", 128 + signal.SIGKILL, ""),
-        (f"os.write(2, b'''{LAST_WORDS}'''); os.abort()", EXIT_LOST, f"error: {LOST}\n"),
+        (SAID + "os.abort()", EXIT_LOST, f"error: {LOST}\n"),
         (f"os.write(2, b'{CHECK_FAILED}'); os.abort()", 128 + signal.SIGABRT, CHECK_FAILED),
         ("os.write(2, b'a fault elsewhere'); os.abort()", 128 + signal.SIGABRT, "a fault elsewhere"),
         (f"end_if_lost(ValueError('{GLOO}'))", EXIT_LOST, f"error: {LOST}\n"),
-        ("end_if_lost(ValueError('shapes do not fit')); sys.exit(3)", 3, ""),
+        (SAID + f"end_if_lost(ValueError({GLOO!r}))", EXIT_LOST, f"error: {LOST}\n"),
+        (WRAPPED, EXIT_LOST, f"error: {LOST}\n"),
+        ("end_if_lost(ValueError('shapes of a peer do not fit')); sys.exit(3)", 3, ""),
     ],
-    ids=["done", "user error", "killed", "lost", "check failed", "aborted", "lost in a collective", "else"],
+    ids=[
+        "done",
+        "user error",
+        "killed",
+        "lost",
+        "check failed",
+        "aborted",
+        "in a collective",
+        "and said",
+        "in a save",
+        "else",
+    ],
 )
 def test_codes_and_messages(child: str, code: int, said: str) -> None:
     with start(child) as process:
