@@ -20,7 +20,7 @@ from rich.table import Table
 
 from experiments import sweep
 from experiments.attention_heatmap import attention_weights, selectivity
-from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.cli.commands import OneLineParser, as_file, run_command
 from numcoke_jax.data.tables.known import RELATION_SUFFIX
 from numcoke_jax.inference.trained import load_trained
 from numcoke_jax.system.console import Console
@@ -109,7 +109,7 @@ def parser() -> OneLineParser:
         action="append",
         help="folder of a finished run; repeatable",
     )
-    options.add_argument("--json", type=home_path, help="file for the same numbers")
+    options.add_argument("--json", type=as_file, help="file for the same numbers")
     return options
 
 

@@ -17,7 +17,7 @@ import rich.console
 from rich.table import Table
 
 from experiments.seeds import cell, mean_and_deviation
-from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.cli.commands import OneLineParser, as_file, run_command
 from numcoke_jax.evaluation.orders import order_accuracy
 from numcoke_jax.inference.trained import load_trained
 from numcoke_jax.system.console import Console
@@ -59,7 +59,7 @@ def parser() -> OneLineParser:
         help="folder of a finished run; repeatable",
     )
     options.add_argument("--split", default="test", choices=("valid", "test"))
-    options.add_argument("--json", type=home_path, help="file for the same numbers")
+    options.add_argument("--json", type=as_file, help="file for the same numbers")
     return options
 
 

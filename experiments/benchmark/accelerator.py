@@ -33,14 +33,12 @@ from typing import Any
 import rich.console
 from rich.table import Table
 
-from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.cli.commands import OneLineParser, as_file, run_command
 from numcoke_jax.runs.file_names import METRICS_FILE, REPORT_FILE
 from numcoke_jax.system.errors import UserError
-from numcoke_jax.system.files import home_path, read_json, write_json_atomically
+from numcoke_jax.system.files import read_json, write_json_atomically
 
-TOLERANCE = (
-    1e-3  # of losses after nine steps, as a share; sums in another order differ by less than a tenth of it
-)
+TOLERANCE = 1e-3  # of losses after nine steps, as a share; a guess until an accelerator has been tried
 DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
 FLOAT32 = {"JAX_DEFAULT_MATMUL_PRECISION": "highest"}  # not rounded to TF32 or bfloat16
 TIMES = ("queries_per_second", "seconds")
@@ -220,7 +218,7 @@ def parser() -> OneLineParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    options.add_argument("--json", type=home_path, help="file for the figures")
+    options.add_argument("--json", type=as_file, help="file for the figures")
     options.add_argument("--small", action="store_true", help="sizes for a CPU")
     options.add_argument("--minutes", type=float, default=8.0, help="after which nothing more is done (8)")
     return options

@@ -23,7 +23,7 @@ from rich.table import Table
 from experiments.benchmark import naive
 from experiments.benchmark.problem import Sizes, config_of
 from experiments.benchmark.timing import process_figures
-from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.cli.commands import OneLineParser, as_file, run_command
 from numcoke_jax.config.schema import default_config
 from numcoke_jax.data.graph import HEAD, RELATION, LoadedGraph
 from numcoke_jax.data.literals import Literals, LiteralScale
@@ -32,7 +32,7 @@ from numcoke_jax.evaluation.evaluator import Evaluator
 from numcoke_jax.models import GraphSizes, create_model
 from numcoke_jax.system import random_streams
 from numcoke_jax.system.errors import UserError
-from numcoke_jax.system.files import home_path, write_json_atomically
+from numcoke_jax.system.files import write_json_atomically
 
 TABLES = ("synthetic", "fb15k_237")
 NUMBERS = {"entities": 1000, "fields": 20, "dim": 200, "queries": 1000, "chunk": 256}
@@ -153,7 +153,7 @@ def parser() -> OneLineParser:
         options.add_argument(f"--{name}", type=int, default=value)
     options.add_argument("--preset", default="paper", choices=("paper", "numeric"))
     options.add_argument("--naive", type=int, default=0, help="queries also scored one at a time; 0: none")
-    options.add_argument("--json", type=home_path, help="file for the figures")
+    options.add_argument("--json", type=as_file, help="file for the figures")
     return options
 
 

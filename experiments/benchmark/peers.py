@@ -26,7 +26,7 @@ import numpy as np
 import rich.console
 from rich.table import Table
 
-from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.cli.commands import OneLineParser, as_file, run_command
 from numcoke_jax.config.presets import apply_preset
 from numcoke_jax.config.schema import default_config
 from numcoke_jax.data.load import load_graph
@@ -173,7 +173,7 @@ def parser() -> OneLineParser:
     for name, value in SIZES.items():
         options.add_argument(f"--{name}", type=int, default=value)
     options.add_argument("--repeats", type=int, default=10, help="measured steps")
-    options.add_argument("--json", type=home_path, help="file for the figures")
+    options.add_argument("--json", type=as_file, help="file for the figures")
     return options
 
 

@@ -26,9 +26,9 @@ import rich.console
 from rich.table import Table
 
 from experiments.benchmark.problem import DEFAULTS
-from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.cli.commands import OneLineParser, as_file, run_command
 from numcoke_jax.system.errors import UserError
-from numcoke_jax.system.files import home_path, write_json_atomically
+from numcoke_jax.system.files import write_json_atomically
 
 VALUES = {
     "entities": (1_000, 4_000, 16_000, 64_000),
@@ -118,7 +118,7 @@ def parser() -> OneLineParser:
     options.add_argument("--values", help="for one size: numbers joined by commas, not the usual ones")
     options.add_argument("--rounds", type=int, default=1)
     options.add_argument("--repeats", type=int, default=10, help="measured steps per process")
-    options.add_argument("--json", type=home_path, help="file for the rows")
+    options.add_argument("--json", type=as_file, help="file for the rows")
     return options
 
 

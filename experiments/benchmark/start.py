@@ -25,9 +25,9 @@ from typing import Any
 import rich.console
 from rich.table import Table
 
-from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.cli.commands import OneLineParser, as_file, run_command
 from numcoke_jax.system.errors import UserError
-from numcoke_jax.system.files import home_path, write_json_atomically
+from numcoke_jax.system.files import write_json_atomically
 
 HEAD, RELATION = "ford maverick (1973)", "Horsepower_comp"
 TO_FIRST_STEP = "from experiments.benchmark.start import to_first_step; to_first_step({!r})"
@@ -156,7 +156,7 @@ def parser() -> OneLineParser:
     )
     options.add_argument("--repeats", type=int, default=3, help="fresh processes for each line")
     options.add_argument("--core", type=int, default=min(os.sched_getaffinity(0)), help="which one to use")
-    options.add_argument("--json", type=home_path, help="file for the figures")
+    options.add_argument("--json", type=as_file, help="file for the figures")
     return options
 
 

@@ -28,11 +28,11 @@ from rich.table import Table
 from experiments.benchmark.naive import NaiveStep
 from experiments.benchmark.problem import Sizes, Step, add_mesh, add_sizes, sizes_of
 from experiments.benchmark.timing import interleaved, process_figures, rates
-from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.cli.commands import OneLineParser, as_file, run_command
 from numcoke_jax.config.schema import choices
 from numcoke_jax.models.ops import pairwise
 from numcoke_jax.system.errors import UserError
-from numcoke_jax.system.files import home_path, write_json_atomically
+from numcoke_jax.system.files import write_json_atomically
 
 PRESETS = ("paper", "numeric")
 
@@ -139,7 +139,7 @@ def parser() -> OneLineParser:
     options.add_argument("--preset", default="paper", help=f"one of {', '.join(PRESETS)}")
     options.add_argument("--products", default="float32", choices=choices("model.products"))
     options.add_argument("--naive", action="store_true", help="time the per-query formulation too")
-    options.add_argument("--json", type=home_path, help="file for the figures")
+    options.add_argument("--json", type=as_file, help="file for the figures")
     return options
 
 

@@ -107,6 +107,14 @@ def as_folder(text: str) -> Path:
     return home_path(text)
 
 
+def as_file(text: str) -> Path:
+    """The name of a file to write, as the type of an argparse option."""
+    path = home_path(text)
+    if not path.name or path.is_dir():
+        raise argparse.ArgumentTypeError(f"needs the name of a file, got {printable(text) or 'nothing'}")
+    return path
+
+
 def as_shares(text: str) -> tuple[float, ...]:
     """Shares of train, valid and test such as "0.8,0.1,0.1", as the type of an argparse option."""
     try:

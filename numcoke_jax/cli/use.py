@@ -16,7 +16,7 @@ from numcoke_jax.inference.impute import impute
 from numcoke_jax.inference.intervals import cell_frame
 from numcoke_jax.inference.names import NameIndex, Names
 from numcoke_jax.inference.new_entities import read_facts, read_new_entities, tell
-from numcoke_jax.inference.places import PLACE_COLUMNS, place_frame, places
+from numcoke_jax.inference.places import LEVEL, PLACE_COLUMNS, place_frame, places
 from numcoke_jax.inference.predict import COLUMNS, AnswerSettings, Predictor, answer_frame, ask
 from numcoke_jax.inference.questions import SCORE_COLUMNS, ask_heads, score_triples
 from numcoke_jax.inference.trained import Trained, load_trained
@@ -81,13 +81,14 @@ def predict(options: argparse.Namespace, console: Console) -> None:
 
 def _show_places(options: argparse.Namespace, trained: Trained, new: NewEntities, console: Console) -> None:
     """Where new entities stand under each relation, on the screen and in a file."""
+    level = options.level or LEVEL
     with console.waiting("hiding observed values in turn, to see how wide an interval must be"):
-        found = places(trained, new, options.level)
+        found = places(trained, new, level)
     rows = [
         (cell["entity"], cell["relation"], impute_view.ranks_text(cell), impute_view.place_text(cell))
         for cell in found
     ]
-    remark = f"{options.level:.0%} intervals; rank 1 is the lowest"
+    remark = f"{level:.0%} intervals; rank 1 is the lowest"
     console.table("Places", remark, ("entity", "relation", ">ranks", ">values"), rows)
     _write(options, place_frame(found), PLACE_COLUMNS, console)
 

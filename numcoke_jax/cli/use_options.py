@@ -86,7 +86,7 @@ def _predict_flags(parser: OneLineParser) -> None:
     new = "a table of new entities: names, then fields; without --relation: their places"
     parser.add_argument("--entities", **FILE, help=new)
     cover = "target coverage of places (0.9)"
-    parser.add_argument("--level", type=_share, default=0.9, metavar="SHARE", help=cover)
+    parser.add_argument("--level", type=_share, metavar="SHARE", help=cover)
     parser.add_argument("--name", default="", **NAME, help="the column with their names (the first)")
     parser.add_argument("--facts", **FILE, help="facts about them: head <tab> relation <tab> tail")
     parser.add_argument("--exclude_self", action="store_true", help="the head is not a candidate")
@@ -132,15 +132,21 @@ def _checked(options: argparse.Namespace) -> argparse.Namespace:
 def _check_question(options: argparse.Namespace) -> None:
     """Raises UserError unless the options ask exactly one thing."""
     ends = [f"--{end}" for end in ("head", "tail") if getattr(options, end) is not None]
+    asked = bool(ends) or options.relation is not None
+    places = options.entities is not None and not asked and options.queries is None and options.pairs is None
+    if options.level is not None and not places:
+        raise UserError("--level has no meaning with a query: it is that of the places of --entities=FILE")
     if options.pairs is not None:
         for flag in (*ends, *(f"--{name}" for name in ("queries", "candidates") if getattr(options, name))):
             raise UserError(
                 f"{flag} has no meaning with --pairs=FILE, which has heads and tails: leave it out"
             )
         return
-    asked = bool(ends) or options.relation is not None
-    if not asked and options.queries is None and options.entities is not None:
-        return  # the places of new entities
+    if places:
+        for flag in ("candidates", "exclude_self"):
+            if getattr(options, flag):
+                raise UserError(f"--{flag} has no meaning without --relation: places have no candidates")
+        return
     if (options.queries is None) == (not asked):
         raise UserError(
             "give either --head and --relation, or --queries=FILE (or --tail and --relation, which ranks "

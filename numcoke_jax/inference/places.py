@@ -37,11 +37,12 @@ from numcoke_jax.models.order_core.value_scores import ValueScores
 from numcoke_jax.runs.unseen import NewEntities, extended_graph
 from numcoke_jax.system.errors import UserError
 
+LEVEL = 0.9  # of the coverage that is aimed at, unless told otherwise
 PLACE_COLUMNS = ("entity", "relation", *CELL_COLUMNS[1:])
 DRAWS, DRAWS_AT_ONCE = 2000, 100
 
 
-def places(trained: Trained, new: NewEntities, level: float = 0.9) -> list[dict[str, Any]]:
+def places(trained: Trained, new: NewEntities, level: float = LEVEL) -> list[dict[str, Any]]:
     """Where new entities stand under each relation that compares.
 
     Args:

@@ -160,6 +160,8 @@ def test_a_huge_a_negative_and_a_wrong_value_of_every_key(
         ["--repeats=0"],
         ["--fields=many"],
         ["--relations=0"],
+        ["--json="],
+        ["--json=."],
         ["--what"],
     ],
 )

@@ -218,6 +218,10 @@ def test_mistakes_are_one_line(command: Callable[..., tuple[int, str, str]], tmp
         (["--tail=e4"], "--relation is missing: a query is --head=NAME --relation=NAME"),
         ([beat], "--head is missing"),
         (["--head=e1", "--tail=e4", beat, "--candidates=e1"], "--candidates has no meaning with both"),
+        (["--entities=x.csv", beat, "--level=0.5"], "--level has no meaning with a query"),
+        ([f"{at}name.tsv", beat, "--level=0.5"], "--level has no meaning with a query"),
+        (["--entities=x.csv", "--candidates=e1"], "--candidates has no meaning without --relation"),
+        (["--entities=x.csv", "--exclude_self"], "--exclude_self has no meaning without --relation"),
         ([], "(or --tail and --relation, which ranks heads, or --pairs=FILE)"),
     ):  # fmt: skip
         code, shown, err = command(*arguments)
