@@ -118,6 +118,8 @@ def model_and_parameters(config: ConfigDict, sizes: GraphSizes = SIZES) -> tuple
 def with_positive_variances(parameters: dict) -> dict:
     """The parameters, changed so that batch normalisation finds a variance in each of its running ones."""
     for norm in parameters.values():
-        if isinstance(norm, dict) and "running_variance" in norm:
-            norm["running_variance"] = jnp.abs(norm["running_variance"]) + 0.5
+        if isinstance(norm, dict):
+            with_positive_variances(norm)
+    if "running_variance" in parameters:
+        parameters["running_variance"] = jnp.abs(parameters["running_variance"]) + 0.5
     return parameters

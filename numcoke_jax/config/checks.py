@@ -142,7 +142,7 @@ def check_combinations(config: ConfigDict) -> None:
                 f"{key}={value} has no effect with model.name={model.name}, which lacks this extension: "
                 f"set {key}={off}"
             )
-    _check_baseline(model)
+    _check_model(model, config.score, config.okcl.weight)
     _check_scale(model, data.normalize)
     if train.weight_decay and train.optimizer != "adamw":
         raise UserError(
@@ -151,8 +151,8 @@ def check_combinations(config: ConfigDict) -> None:
         )
 
 
-def _check_baseline(model: ConfigDict) -> None:
-    """The rules of single models that the paper's model is compared with."""
+def _check_model(model: ConfigDict, score: ConfigDict, contrastive_weight: float) -> None:
+    """The rules of single models."""
     if model.attributes != "none" and not looks_at(model.name, "model.attributes"):
         raise UserError(
             f"model.attributes={model.attributes} has no effect with model.name={model.name}, which sees the "
@@ -162,6 +162,16 @@ def _check_baseline(model: ConfigDict) -> None:
         raise UserError(
             f"model.dim={model.dim} is odd: model.name={model.name} {PAIRED[model.name]} pairs of "
             "dimensions, set an even model.dim"
+        )
+    if model.name == "numcoke" and score.decoder == "complex" and model.dim % 2:
+        raise UserError(
+            f"model.dim={model.dim} is odd: score.decoder=complex takes pairs of dimensions for complex "
+            "numbers, set an even model.dim"
+        )
+    if model.name == "numcoke" and score.decoder != "translation" and contrastive_weight:
+        raise UserError(
+            f"okcl.weight={contrastive_weight:g} with score.decoder={score.decoder}: the contrastive loss is "
+            "about translated heads, which only score.decoder=translation scores, set okcl.weight=0"
         )
     if model.name == "dabr" and model.dim % QUATERNION:
         raise UserError(

@@ -33,7 +33,9 @@ _JOINED = ("model.dim", "model.attributes")
 _VIEWS = ("okcl.weight", "okcl.temperature")
 _PARTS = ("numeric.", "experts.", "attention.", "fusion.", "score.", "okcl.")
 MODELS: dict[str, ListedModel] = {  # by the name that `model.name` takes, in the order that messages show
-    "numcoke": ListedModel("numcoke", (*_SIZES, "model.products", *_PARTS, "train.entity_dropout")),
+    "numcoke": ListedModel(
+        "numcoke", (*_SIZES, "model.products", *_PARTS, *_QUERY_DROPOUT, "train.entity_dropout")
+    ),
     "rakge": ListedModel("rakge", (*_SIZES, *_TRANSLATION, *_RAKGE)),
     "literale": ListedModel("literale", ("model.dim", *_TRANSLATION)),
     "transe": ListedModel("transe", (*_JOINED, *_TRANSLATION)),

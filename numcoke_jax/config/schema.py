@@ -157,13 +157,15 @@ _KEYS = (
     _model("fusion.kind", "gate", choice("gate", "paper"),
         "gate: gated sum of entity and attributes; paper: the printed line"),
 
+    _extension("score.decoder", "translation", choice("translation", "distmult", "complex", "tucker"),
+        "score of numcoke's encoded vectors besides the order term; extensions: a baseline's bilinear one"),
     _model("score.norm", 1, integer(1, 2), "1 or 2: norm of the translation term"),
     _model("score.margin", 9.0, number(0.0, 1e4), "epsilon"),
     _model("score.order", "reward", choice("reward", "penalty", "none"),
         "numcoke's order term: reward, penalty or none; rakge has the penalty"),
     _model("score.order_weight", 0.1, number(0.0, 1e4), "Delta, weight of the order term"),
     _model("score.dropout", 0.7, number(0.0, 1.0, high_open=True),
-        "dropped share of the translation's head and tail vectors in training; 0: none"),
+        "dropped share of the decoder's head and tail vectors in training; 0: none"),
     _extension("score.order_core", False, BOOL,
         "extension: infer the order of relations that compare (models/order_core)"),
 

@@ -8,14 +8,13 @@ A vector is stored as d real numbers, the d / 2 real parts first.  Trained with 
 entities instead of sampled negatives; without the paper's L2 penalty, for which `train.weight_decay` stands.
 """
 
-import flax.linen as nn
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 from ml_collections import ConfigDict
 
-from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import EntityTable, entity_table
-from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec, SharedVectors
+from numcoke_jax.models.distmult import DistMult
+from numcoke_jax.models.entity_table import entity_table
+from numcoke_jax.models.interface import GraphSizes, ModelSpec
 
 
 def complex_product(
@@ -33,34 +32,15 @@ def complex_product(
     )
 
 
-class ComplEx(EncodeThenScore):
-    """Real parts of Hermitian products of entities, weighted by the relation.
+class ComplEx(DistMult):
+    """Real parts of Hermitian products of entities, weighted by the relation; its d is even."""
 
-    Attributes:
-      sizes: N, R and M.
-      dim: d, real numbers of a vector; even.
-      entities: the table of all entities; its dropout is one mask for heads and tails.
-    """
-
-    sizes: GraphSizes
-    dim: int
-    entities: EntityTable
-
-    def setup(self) -> None:
-        shape = (self.sizes.relations, self.dim)
-        self.relation_embedding = self.param("relation_embedding", nn.initializers.xavier_normal(), shape)
-
-    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> SharedVectors:
-        """The entity table and the relations' vectors."""
-        return SharedVectors(self.entities(literals, train=train), self.relation_embedding[relations])
-
-    def score(
-        self, encoded: SharedVectors, heads: Int[Array, "S H"], *, train: bool
-    ) -> Float[Array, "S H N"]:
-        """Logits [S, H, N]; rank these, never their sigmoid."""
-        del train  # dropout is applied in the entity table
-        # Re(q conj(t)) is the inner product of the stored numbers.
-        return complex_product(encoded.entities[heads], encoded.relations[:, None]) @ encoded.entities.T
+    @staticmethod
+    def query(
+        heads: Float[Array, "*#rows d"], relations: Float[Array, "*#rows d"]
+    ) -> Float[Array, "*rows d"]:
+        """h r: Re(h r conj(t)) is the inner product of the stored numbers."""
+        return complex_product(heads, relations)
 
 
 def from_config(config: ConfigDict, sizes: GraphSizes) -> ComplEx:

@@ -35,6 +35,13 @@ class DistMult(EncodeThenScore):
         shape = (self.sizes.relations, self.dim)
         self.relation_embedding = self.param("relation_embedding", nn.initializers.xavier_normal(), shape)
 
+    @staticmethod
+    def query(
+        heads: Float[Array, "*#rows d"], relations: Float[Array, "*#rows d"]
+    ) -> Float[Array, "*rows d"]:
+        """What the score is the inner product of with the tail."""
+        return heads * relations
+
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> SharedVectors:
         """The entity table and the relations' vectors."""
         return SharedVectors(self.entities(literals, train=train), self.relation_embedding[relations])
@@ -44,7 +51,7 @@ class DistMult(EncodeThenScore):
     ) -> Float[Array, "S H N"]:
         """Logits [S, H, N]; rank these, never their sigmoid."""
         del train  # dropout is applied in the entity table
-        return (encoded.entities[heads] * encoded.relations[:, None]) @ encoded.entities.T
+        return self.query(encoded.entities[heads], encoded.relations[:, None]) @ encoded.entities.T
 
 
 def from_config(config: ConfigDict, sizes: GraphSizes) -> DistMult:

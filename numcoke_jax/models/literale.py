@@ -21,7 +21,7 @@ from ml_collections import ConfigDict
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.fusion import KnowledgeFusion
 from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec
-from numcoke_jax.models.score import EncodedEntities, TranslationOrderScore
+from numcoke_jax.models.score import DecodedOrderScore, EncodedEntities
 
 
 def raw_values(literals: Literals) -> Float[Array, "N M"]:
@@ -44,7 +44,7 @@ class LiteralE(EncodeThenScore):
     sizes: GraphSizes
     dim: int
     gate: KnowledgeFusion
-    score_term: TranslationOrderScore
+    score_term: DecodedOrderScore
     encode_values: Callable[[Literals], Array] = raw_values
 
     def setup(self) -> None:
@@ -87,7 +87,7 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> LiteralE:
         sizes=sizes,
         dim=config.model.dim,
         gate=KnowledgeFusion(kind="gate"),
-        score_term=TranslationOrderScore(
+        score_term=DecodedOrderScore(
             num_relations=sizes.relations,
             dim=config.model.dim,
             norm=config.score.norm,

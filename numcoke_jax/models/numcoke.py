@@ -19,6 +19,7 @@ from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.attention import PerceptualAttention
+from numcoke_jax.models.batch_norm import real_queries
 from numcoke_jax.models.experts import MixtureOfExperts
 from numcoke_jax.models.fusion import KnowledgeFusion
 from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec, SecondLoss, SumAndCount
@@ -27,7 +28,8 @@ from numcoke_jax.models.numeric_embedding import NumericValueEmbedding
 from numcoke_jax.models.ops.tiles import cut, join, tile_count
 from numcoke_jax.models.order_core import core
 from numcoke_jax.models.order_core import score as core_score
-from numcoke_jax.models.score import CLASSES, ORDER, EncodedEntities, TranslationOrderScore, total
+from numcoke_jax.models.score import CLASSES, ORDER, DecodedOrderScore, EncodedEntities, total
+from numcoke_jax.models.tucker import core_tensor
 
 # Rows (slot, entity) encoded at once.  Measured on 2 cores at S 4, N 64,000, d 200: 0.6 of the time of a
 # single tile, which overflows the caches.  An accelerator needs many rows to be busy: there, tiles only
@@ -75,7 +77,7 @@ class NumCoKE(EncodeThenScore):
     experts: MixtureOfExperts
     attention: PerceptualAttention
     fusion: KnowledgeFusion
-    score_term: TranslationOrderScore
+    score_term: DecodedOrderScore
     order_core: core.OrderCore | None = None
     value_classes: core.ValueClasses | None = None
     entity_dropout: float = 0.0
@@ -168,7 +170,10 @@ class NumCoKE(EncodeThenScore):
         self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool
     ) -> dict[str, Float[Array, "S H N"]]:
         """What the score is the sum of, by name; 0 in a slot whose relation another part decides."""
-        found = self.score_term.terms(encoded, heads, train=train) if self.encodes else {}
+        found = {}
+        if self.encodes:
+            real = real_queries(self, heads)
+            found = self.score_term.terms(encoded, heads, train=train, real=real)
         if train and self.encodes:  # no query of training is about a relation that another part decides
             return found
         for name, slots, term in self._inferred_terms(encoded, heads):
@@ -231,6 +236,7 @@ def contrastive_loss(config: ConfigDict) -> SecondLoss:
 def from_config(config: ConfigDict, sizes: GraphSizes) -> NumCoKE:
     """The model that `config` describes for a graph of the given sizes."""
     score, rounding = dict(config.score), {"products": config.model.products}
+    core_of_decoder = core_tensor(config)
     del score["order_core"]  # decided with the graph: `sizes.ordered`
     return NumCoKE(
         sizes=sizes,
@@ -241,8 +247,12 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> NumCoKE:
         experts=MixtureOfExperts(num_relations=sizes.relations, **config.experts, **rounding),
         attention=PerceptualAttention(**config.attention, **rounding),
         fusion=KnowledgeFusion(**config.fusion, **rounding),
-        score_term=TranslationOrderScore(
-            num_relations=sizes.relations, dim=config.model.dim, **score, **rounding
+        score_term=DecodedOrderScore(
+            num_relations=sizes.relations,
+            dim=config.model.dim,
+            core_tensor=core_of_decoder if config.score.decoder == "tucker" else None,
+            **score,
+            **rounding,
         ),
         order_core=core.OrderCore(sizes) if sizes.ordered else None,
         value_classes=core.ValueClasses(sizes) if sizes.classes else None,

@@ -27,6 +27,7 @@ from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
+from numcoke_jax.models.distmult import DistMult
 from numcoke_jax.models.entity_table import EntityTable
 from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec, SharedVectors
 from numcoke_jax.models.ops import pairwise
@@ -157,7 +158,7 @@ class RGCN(EncodeThenScore):
         del train  # dropout is applied in the encoder
         entities, relations = encoded.entities, encoded.relations[:, None]
         if self.decoder == "distmult":
-            return (entities[heads] * relations) @ entities.T
+            return DistMult.query(entities[heads], relations) @ entities.T
         distance = pairwise.l1_distance if self.norm == 1 else pairwise.l2_distance
         tails = jnp.broadcast_to(entities, (len(heads), *entities.shape))
         return self.margin - distance(entities[heads] + relations, tails)

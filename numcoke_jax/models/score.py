@@ -1,10 +1,12 @@
-"""The score of (h, r, t): a translation term and an order term (paper, "Score Function").
+"""The score of (h, r, t): a decoder's term and an order term (paper, "Score Function").
 
-    translation = epsilon - ||e_h + r - e_t||_p                       p = 1 or 2
+    translation = epsilon - ||e_h + r - e_t||_p                       p = 1 or 2; the paper's
     reward      = + Delta ||max(0, W_r e_h - W_r e_t)||^2             as printed: the head above the tail
     penalty     = + Delta (epsilon - ||max(0, W_r e_t - W_r e_h)||^2) RAKGE's: the tail above the head
 
-All vectors are e_att; the missing "att" in the paper's second term is taken for a misprint.
+All vectors are e_att; the missing "att" in the paper's second term is taken for a misprint.  Instead of the
+translation `score.decoder` (an extension) takes a bilinear score of a baseline, distmult, complex or tucker,
+each as its file has it: <q(e_h, r), e_t>.
 """
 
 import functools
@@ -17,6 +19,9 @@ import numpy as np
 from flax import struct
 from jaxtyping import Array, Float, Int
 
+from numcoke_jax.config.schema import choices
+from numcoke_jax.models.complex import ComplEx
+from numcoke_jax.models.distmult import DistMult
 from numcoke_jax.models.ops import pairwise, products
 from numcoke_jax.models.order_core.score import (
     ClassPositions,
@@ -24,8 +29,9 @@ from numcoke_jax.models.order_core.score import (
     class_probabilities,
     pair_probabilities,
 )
+from numcoke_jax.models.tucker import CoreTensor
 
-TERMS = ("translation", "order")  # of the encoder's score
+TERMS = (*choices("score.decoder"), "order")  # of the encoder's score: one of the decoders, and the order
 ORDER, CLASSES = "order core", "value classes"  # what may decide a relation instead of the encoder
 
 
@@ -70,7 +76,7 @@ def rows_of_heads(table: Float[Array, "S N d"], heads: Int[Array, "S H"]) -> Flo
     return jnp.take_along_axis(table, heads[..., None], axis=1)
 
 
-class TranslationOrderScore(nn.Module):
+class DecodedOrderScore(nn.Module):
     """Logits [S, H, N] of every entity as the tail of each (head, relation).
 
     Attributes:
@@ -80,9 +86,11 @@ class TranslationOrderScore(nn.Module):
       margin: epsilon.
       order: a choice of `score.order`.
       order_weight: Delta.
-      dropout: share of the entries of the translation's head and tail vectors dropped in training, each
+      dropout: share of the entries of the decoder's head and tail vectors dropped in training, each
         with its own mask, as RAKGE drops them; the tails' mask is shared by the queries of a slot.
-      products: operands of the product with W_r (`models/ops/products.py`).
+      products: operands of the products with W_r and with the tails (`models/ops/products.py`).
+      decoder: a choice of `score.decoder`.
+      core_tensor: of the decoder "tucker".
     """
 
     num_relations: int
@@ -93,6 +101,8 @@ class TranslationOrderScore(nn.Module):
     order_weight: float = 0.1
     dropout: float = 0.7
     products: str = "float32"
+    decoder: str = "translation"
+    core_tensor: CoreTensor | None = None
 
     def setup(self) -> None:
         if self.order != "none":
@@ -117,18 +127,43 @@ class TranslationOrderScore(nn.Module):
         return total(self.terms(encoded, heads, train=train))
 
     def terms(
-        self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool
+        self,
+        encoded: EncodedEntities,
+        heads: Int[Array, "S H"],
+        *,
+        train: bool,
+        real: Float[Array, "S H"] | None = None,
     ) -> dict[str, Float[Array, "S H N"]]:
-        """What the score is the sum of, by name."""
+        """What the score is the sum of, by name; `real` is that of `batch_norm.real_queries`, None: all 1."""
         head = self.head_dropout(rows_of_heads(encoded.entities, heads), deterministic=not train)
         tail = self.tail_dropout(encoded.entities, deterministic=not train)
-        distance = pairwise.l1_distance if self.norm == 1 else pairwise.l2_distance
-        translation = self.margin - distance(head + encoded.relations[:, None, :], tail)
+        if self.decoder == "translation":
+            distance = pairwise.l1_distance if self.norm == 1 else pairwise.l2_distance
+            decoded = self.margin - distance(head + encoded.relations[:, None, :], tail)
+        else:
+            real = jnp.ones(heads.shape) if real is None else real
+            queries = self.queries(head, encoded.relations, real, train=train)
+            decoded = products.einsum(self.products, "shd,snd->shn", queries, tail)
         if encoded.projected is None:
-            return {TERMS[0]: translation}
+            return {self.decoder: decoded}
         projected_heads = rows_of_heads(encoded.projected, heads)
         if self.order == "reward":
             order = pairwise.squared_relu(projected_heads, encoded.projected)
         else:  # max(0, tail - head)
             order = self.margin - pairwise.squared_relu(-projected_heads, -encoded.projected)
-        return dict(zip(TERMS, (translation, self.order_weight * order), strict=True))
+        return {self.decoder: decoded, TERMS[-1]: self.order_weight * order}
+
+    def queries(
+        self,
+        heads: Float[Array, "S H d"],
+        relations: Float[Array, "S d"],
+        real: Float[Array, "S H"],
+        *,
+        train: bool,
+    ) -> Float[Array, "S H d"]:
+        """q(e_h, r) of a bilinear decoder."""
+        if self.core_tensor is not None:
+            matrices = self.core_tensor.matrices(relations, train=train)
+            return self.core_tensor.queries(heads, matrices, real, train=train)
+        model = DistMult if self.decoder == "distmult" else ComplEx
+        return model.query(heads, relations[:, None])

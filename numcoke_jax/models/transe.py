@@ -21,7 +21,7 @@ from ml_collections import ConfigDict
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import EntityTable, entity_table
 from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec
-from numcoke_jax.models.score import EncodedEntities, TranslationOrderScore
+from numcoke_jax.models.score import DecodedOrderScore, EncodedEntities
 
 
 class TransE(EncodeThenScore):
@@ -37,7 +37,7 @@ class TransE(EncodeThenScore):
     sizes: GraphSizes
     dim: int
     entities: EntityTable
-    score_term: TranslationOrderScore
+    score_term: DecodedOrderScore
 
     def setup(self) -> None:
         vectors = nn.initializers.xavier_normal()
@@ -71,7 +71,7 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> TransE:
         sizes=sizes,
         dim=config.model.dim,
         entities=entity_table(config, sizes),
-        score_term=TranslationOrderScore(
+        score_term=DecodedOrderScore(
             num_relations=sizes.relations,
             dim=config.model.dim,
             norm=config.score.norm,

@@ -33,28 +33,22 @@ class RelationMatrices:
     matrices: Any  # float32 [S, d, d], W x_1 r
 
 
-class TuckER(EncodeThenScore):
-    """Query vectors by one bilinear map per relation, scored by inner products.
+class CoreTensor(nn.Module):
+    """What a tail is multiplied by: the core, contracted with relation and head.
 
     Attributes:
-      sizes: N, R and M.
       dim: d.
-      entities: the table of all entities.
       input_dropout: of the head's vector.
       feature_dropout: of the relation's matrix.
       hidden_dropout: of the query vector.
     """
 
-    sizes: GraphSizes
     dim: int
-    entities: EntityTable
     input_dropout: float = 0.2
     feature_dropout: float = 0.2
     hidden_dropout: float = 0.3
 
     def setup(self) -> None:
-        shape = (self.sizes.relations, self.dim)
-        self.relation_embedding = self.param("relation_embedding", nn.initializers.xavier_normal(), shape)
         uniform = functools.partial(jax.random.uniform, minval=-1.0, maxval=1.0)
         self.core = self.param("core", uniform, (self.dim, self.dim, self.dim))
         self.head_norm, self.query_norm = BatchNorm(), BatchNorm()
@@ -63,23 +57,67 @@ class TuckER(EncodeThenScore):
             for rate in (self.input_dropout, self.feature_dropout, self.hidden_dropout)
         )
 
+    def matrices(self, relations: Float[Array, "S d"], *, train: bool) -> Float[Array, "S d d"]:
+        """W x_1 r."""
+        matrices = jnp.einsum("sk,kij->sij", relations, self.core)
+        return self.drop_matrix(matrices, deterministic=not train)
+
+    def queries(
+        self,
+        heads: Float[Array, "S H d"],
+        matrices: Float[Array, "S d d"],
+        weights: Float[Array, "S H"],
+        *,
+        train: bool,
+    ) -> Float[Array, "S H d"]:
+        """e_h (W x_1 r); `weights` are those of `BatchNorm`."""
+        heads = self.head_norm(heads, weights, train=train)
+        heads = self.drop_head(heads, deterministic=not train)
+        queries = self.query_norm(jnp.einsum("shi,sij->shj", heads, matrices), weights, train=train)
+        return self.drop_query(queries, deterministic=not train)
+
+
+class TuckER(EncodeThenScore):
+    """Query vectors by one bilinear map per relation, scored by inner products.
+
+    Attributes:
+      sizes: N, R and M.
+      dim: d.
+      entities: the table of all entities.
+      contraction: core, norms and dropouts; its parameters are those of this module.
+    """
+
+    sizes: GraphSizes
+    dim: int
+    entities: EntityTable
+    contraction: CoreTensor
+
+    def setup(self) -> None:
+        shape = (self.sizes.relations, self.dim)
+        self.relation_embedding = self.param("relation_embedding", nn.initializers.xavier_normal(), shape)
+        nn.share_scope(self, self.contraction)
+
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> RelationMatrices:
         """The entity table and one matrix per relation."""
-        matrices = jnp.einsum("sk,kij->sij", self.relation_embedding[relations], self.core)
-        return RelationMatrices(
-            entities=self.entities(literals, train=train),
-            matrices=self.drop_matrix(matrices, deterministic=not train),
-        )
+        matrices = self.contraction.matrices(self.relation_embedding[relations], train=train)
+        return RelationMatrices(entities=self.entities(literals, train=train), matrices=matrices)
 
     def score(
         self, encoded: RelationMatrices, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
         """Logits [S, H, N]; rank these, never their sigmoid."""
-        weights, fixed = real_queries(self, heads), not train
-        head = self.head_norm(encoded.entities[heads], weights, train=train)
-        head = self.drop_head(head, deterministic=fixed)
-        query = self.query_norm(jnp.einsum("shi,sij->shj", head, encoded.matrices), weights, train=train)
-        return self.drop_query(query, deterministic=fixed) @ encoded.entities.T
+        inputs = encoded.entities[heads], encoded.matrices, real_queries(self, heads)
+        return self.contraction.queries(*inputs, train=train) @ encoded.entities.T
+
+
+def core_tensor(config: ConfigDict) -> CoreTensor:
+    """The core of `model.dim` and `query.*_dropout`."""
+    return CoreTensor(
+        dim=config.model.dim,
+        input_dropout=config.query.input_dropout,
+        feature_dropout=config.query.feature_dropout,
+        hidden_dropout=config.query.hidden_dropout,
+    )
 
 
 def from_config(config: ConfigDict, sizes: GraphSizes) -> TuckER:
@@ -88,9 +126,7 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> TuckER:
         sizes=sizes,
         dim=config.model.dim,
         entities=EntityTable(sizes.entities, config.model.dim, attributes=config.model.attributes),
-        input_dropout=config.query.input_dropout,
-        feature_dropout=config.query.feature_dropout,
-        hidden_dropout=config.query.hidden_dropout,
+        contraction=core_tensor(config),
     )
 
 

@@ -105,3 +105,26 @@ def test_dabr_takes_only_whole_quaternions() -> None:
     )
     config.model.dim = 12
     check_config(config)
+
+
+def test_decoders_take_what_they_can_score() -> None:
+    config = default_config()
+    config.score.decoder, config.okcl.weight = "complex", 0.3
+    with pytest.raises(UserError) as caught:
+        check_config(config)
+    assert str(caught.value) == (
+        "okcl.weight=0.3 with score.decoder=complex: the contrastive loss is about translated heads, which "
+        "only score.decoder=translation scores, set okcl.weight=0"
+    )
+    config.okcl.weight, config.model.dim = 0.0, 7
+    with pytest.raises(UserError) as caught:
+        check_config(config)
+    assert str(caught.value) == (
+        "model.dim=7 is odd: score.decoder=complex takes pairs of dimensions for complex numbers, set an "
+        "even model.dim"
+    )
+    config.model.dim = 8
+    check_config(config)
+    config.model.name = "transe"
+    with pytest.raises(UserError, match=r"^score.decoder=complex has no effect with model.name=transe"):
+        check_config(config)

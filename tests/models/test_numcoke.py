@@ -11,6 +11,7 @@ import pytest
 
 from numcoke_jax.config.schema import choices
 from numcoke_jax.models import numcoke
+from numcoke_jax.models.batch_norm import REAL_QUERIES, STATISTICS, STEP, with_statistics
 from numcoke_jax.models.interface import ExplainsScores, GraphSizes
 from numcoke_jax.models.numcoke import NumCoKE
 from numcoke_jax.models.ops import pairwise
@@ -38,6 +39,9 @@ SWITCHES: dict[str, dict[str, Any]] = {
         "attention__operators": choices("attention.operators"),
         "score__order": "none",
     },
+    "distmult": {"score__decoder": "distmult"},
+    "complex": {"score__decoder": "complex", "score__order": "penalty"},
+    "tucker": {"score__decoder": "tucker", "score__order": "none"},
 }
 
 
@@ -105,10 +109,10 @@ def test_the_terms_add_up_to_the_score(name: str) -> None:
         plain = dataclasses.replace(encoded, projected=None)
         return *both, examples.apply(model, parameters, plain, HEADS, train=False, method="score")
 
-    terms, score, translation = scored(parameters)
-    assert set(terms) == ({"translation", "order"} if config.score.order != "none" else {"translation"})
+    terms, score, decoded = scored(parameters)
+    assert set(terms) == {config.score.decoder} | ({"order"} if config.score.order != "none" else set())
     np.testing.assert_allclose(sum(terms.values()), score, rtol=1e-6)
-    np.testing.assert_allclose(terms["translation"], translation, rtol=1e-6)
+    np.testing.assert_allclose(terms[config.score.decoder], decoded, rtol=1e-6)
     assert {term.dtype for term in terms.values()} == {jnp.dtype("float32")}
 
 
@@ -346,3 +350,24 @@ def test_the_backward_pass_over_tiles_keeps_no_inner_activations(monkeypatch: py
     at_once = temporary_bytes()
     monkeypatch.setattr(numcoke, "ROWS_ON_CPU", 32)
     assert temporary_bytes() < at_once / 3
+
+
+def test_running_statistics_of_the_decoder_are_those_of_the_real_queries() -> None:
+    """Momentum 0.9: after a step, the mean of the heads' vectors counts a tenth, without padded queries."""
+    quiet = {"experts__noise": False, "score__dropout": 0.0, "score__order": "none"}
+    model, parameters = examples.model_and_parameters(examples.config_with(score__decoder="tucker", **quiet))
+    mask = jnp.array([[True, True, False], [True, False, False]])
+    keys = {name: jax.random.key(0) for name in STREAMS_OF_MODELS}
+
+    @examples.compiled
+    def step(parameters: dict) -> Any:
+        variables = {"params": parameters, STEP: {REAL_QUERIES: mask}}
+        inputs = RELATIONS, HEADS, examples.literals()
+        return model.apply(variables, *inputs, train=True, rngs=keys, mutable=[STATISTICS])
+
+    (_, encoded), written = step(parameters)
+    found = with_statistics(parameters, written[STATISTICS])["score_term"]["core_tensor"]["head_norm"]
+    old = parameters["score_term"]["core_tensor"]["head_norm"]
+    real = np.stack([encoded.entities[0, 0], encoded.entities[0, 2], encoded.entities[1, 3]])
+    expected = 0.9 * old["running_mean"] + 0.1 * real.mean(axis=0)
+    np.testing.assert_allclose(found["running_mean"], expected, rtol=1e-5, atol=1e-6)

@@ -16,7 +16,7 @@ from numcoke_jax.models.experts import MixtureOfExperts
 from numcoke_jax.models.fusion import KnowledgeFusion
 from numcoke_jax.models.interface import GraphSizes
 from numcoke_jax.models.ops import products
-from numcoke_jax.models.score import TranslationOrderScore
+from numcoke_jax.models.score import DecodedOrderScore
 from numcoke_jax.system.errors import UserError
 from tests import examples
 from tests.oracles import arithmetic
@@ -284,7 +284,7 @@ def test_fusion_is_the_loops_of_rounded_operands(kind: str, monkeypatch: pytest.
 
 
 def test_the_order_projection_is_the_product_of_rounded_operands() -> None:
-    module = TranslationOrderScore(num_relations=2, dim=4, products="bfloat16")
+    module = DecodedOrderScore(num_relations=2, dim=4, products="bfloat16")
     entities, matrices = examples.normal(1, 5, 4, seed=1), examples.normal(2, 4, 4, seed=2)
     found = examples.apply(
         module, {"order_projection": matrices}, entities, jnp.array([1], jnp.int32), method="project"

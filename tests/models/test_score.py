@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from numcoke_jax.config.schema import choices
-from numcoke_jax.models.score import EncodedEntities, TranslationOrderScore
+from numcoke_jax.models.score import DecodedOrderScore, EncodedEntities
 from tests import examples
 from tests.oracles.score import score
 
@@ -21,7 +21,7 @@ ORDERS = choices("score.order")
 SWITCHES = list(itertools.product((1, 2), ORDERS))
 
 
-def apply(module: TranslationOrderScore, variables: dict, *inputs: Any, **call: Any) -> Any:
+def apply(module: DecodedOrderScore, variables: dict, *inputs: Any, **call: Any) -> Any:
     """Logits from entities, relation vectors, relation ids and heads: projected, then scored."""
 
     def project_and_score(
@@ -33,8 +33,8 @@ def apply(module: TranslationOrderScore, variables: dict, *inputs: Any, **call: 
     return module.apply(variables, *inputs, method=project_and_score, **call)
 
 
-def module_and_parameters(**attributes: Any) -> tuple[TranslationOrderScore, dict]:
-    module = TranslationOrderScore(
+def module_and_parameters(**attributes: Any) -> tuple[DecodedOrderScore, dict]:
+    module = DecodedOrderScore(
         **({"num_relations": R, "dim": D, "margin": 3.0, "order_weight": 0.4} | attributes)
     )
     variables: dict = {}
@@ -47,9 +47,7 @@ ENTITIES = examples.normal(S, N, D, seed=1)
 RELATIONS = examples.normal(S, D, seed=2)
 
 
-def logits(
-    module: TranslationOrderScore, variables: dict, *, train: bool = False, seed: int = 0
-) -> jax.Array:
+def logits(module: DecodedOrderScore, variables: dict, *, train: bool = False, seed: int = 0) -> jax.Array:
     @examples.compiled
     def call(variables: dict, key: jax.Array) -> jax.Array:
         rngs = {"dropout": key}
@@ -140,7 +138,7 @@ def test_dropout_masks_heads_and_tails_of_the_translation_separately() -> None:
     Half of the entries are dropped, the others doubled.  The bits that explain a matrix of logits are
     searched; there must be some, the same b for every query, and a must not follow b.
     """
-    module = TranslationOrderScore(num_relations=1, dim=1, norm=1, margin=3.0, order="none", dropout=0.5)
+    module = DecodedOrderScore(num_relations=1, dim=1, norm=1, margin=3.0, order="none", dropout=0.5)
     entities, relation = jnp.array([[[0.7], [-1.3], [2.1]]]), jnp.array([[0.31]])
     heads = jnp.array([[0, 2]], jnp.int32)
     draws = 300

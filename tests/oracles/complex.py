@@ -16,6 +16,10 @@ def complex_vector(numbers: np.ndarray) -> list[complex]:
 def logit(params: Any, config: Any, literals: Any, head: int, relation: int, tail: int) -> float:
     """Re(sum_k h_k r_k conj(t_k))."""
     e_h, e_t = (entity_table.entity(params["entities"], config, literals, i) for i in (head, tail))
-    vectors = (e_h, params["relation_embedding"][relation], e_t)
-    h, r, t = map(complex_vector, vectors)
+    return score(e_h, params["relation_embedding"][relation], e_t)
+
+
+def score(e_h: np.ndarray, e_r: np.ndarray, e_t: np.ndarray) -> float:
+    """Of three vectors of d numbers."""
+    h, r, t = map(complex_vector, (e_h, e_r, e_t))
     return sum((h[k] * r[k] * t[k].conjugate()).real for k in range(len(h)))

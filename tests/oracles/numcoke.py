@@ -1,10 +1,13 @@
 """The whole model for one triple, composed of the parts' oracles."""
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tests.oracles import attention, experts, fusion, score
+from tests.oracles import attention, distmult, experts, fusion, score, tucker
+from tests.oracles import complex as complex_oracle
 from tests.oracles.arithmetic import Parameters, Vector
 from tests.oracles.numeric_embedding import attribute_vector
 
@@ -53,16 +56,23 @@ def logits(
     projection = None
     if config.score.order != "none":
         projection = parameters["score_term"]["order_projection"][relation]
+    order = {
+        "margin": config.score.margin,
+        "order": config.score.order,
+        "order_weight": config.score.order_weight,
+    }
+    vector = parameters["relation_embedding"][relation]
+    if config.score.decoder == "translation":
+        return [
+            score.score(table[head], vector, tail, projection, p=config.score.norm, **order) for tail in table
+        ]
+    bilinear: dict[str, Callable] = {
+        "distmult": distmult.score,
+        "complex": complex_oracle.score,
+        "tucker": functools.partial(tucker.score, parameters["score_term"].get("core_tensor")),
+    }
     return [
-        score.score(
-            table[head],
-            parameters["relation_embedding"][relation],
-            tail,
-            projection,
-            p=config.score.norm,
-            margin=config.score.margin,
-            order=config.score.order,
-            order_weight=config.score.order_weight,
-        )
+        bilinear[config.score.decoder](table[head], vector, tail)
+        + score.order_term(table[head], tail, projection, **order)
         for tail in table
     ]

@@ -11,8 +11,12 @@ from tests.oracles.conve import normalised_vector
 
 def logit(parameters: Parameters, config: Any, literals: Any, head: int, relation: int, tail: int) -> float:
     e_h, e_t = (entity_table.entity(parameters["entities"], config, literals, i) for i in (head, tail))
+    return score(parameters, e_h, parameters["relation_embedding"][relation], e_t)
+
+
+def score(parameters: Parameters, e_h: np.ndarray, r: np.ndarray, e_t: np.ndarray) -> float:
+    """Of three vectors, with the core and the norms among `parameters`."""
     e_h = normalised_vector(parameters["head_norm"], e_h)
-    r = parameters["relation_embedding"][relation]
     query = np.zeros(len(e_t))
     for k, i, j in np.ndindex(*parameters["core"].shape):
         query[j] += parameters["core"][k, i, j] * r[k] * e_h[i]
