@@ -112,14 +112,12 @@ def asked_of(trained: Trained, asked: NumericGraph, *, with_facts: bool) -> dict
     new, facts = new_ones(run.graph, asked)
     if not with_facts:
         new = dataclasses.replace(new, facts=new.facts[:0])
-    graph, evaluator, params = extended(run, trained.params, new)
+    graph, scorer, params = extended(run, trained.params, new)
     orders = pair_orders(
         graph,
         facts,
         run.scale.positions.apply(graph.values, graph.observed),
-        functools.partial(evaluator.encode, params),
-        functools.partial(evaluator.score, params),
-        evaluator.chunk,
+        functools.partial(scorer.scored_heads, params),
     )
     return order_measures(graph, facts, orders)["all"]
 

@@ -29,7 +29,7 @@ def of_workdir(workdir: Path, split: str) -> list[dict[str, Any]]:
     """The rows of a run's best checkpoint."""
     trained = load_trained(workdir, Console().warn)
     run = trained.run
-    return order_accuracy(run.judged_by_truth, split, run.evaluate, trained.params)
+    return order_accuracy(run.judged_by_truth, split, run.scorer, trained.params)
 
 
 def over_runs(tables: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:

@@ -49,7 +49,7 @@ def all_scores(run: Run, params: Any) -> np.ndarray:
     with compiled_fast():
         return np.stack(
             [
-                run.evaluate.score(params, run.evaluate.encode(params, relation), heads)
+                run.scorer.score(params, run.scorer.encode(params, relation), heads)
                 for relation in range(run.graph.num_relations)
             ]
         )

@@ -1,6 +1,6 @@
 """Small inputs that several tests share: shapes as in training, numbers from a seeded generator."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -50,6 +50,16 @@ def parameters_of(module: Any, *inputs: Any, **call: Any) -> dict:
 def float64(tree: Any) -> Any:
     """The same tree in NumPy's float64, for the oracles."""
     return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), tree)
+
+
+def scored_by(scores: Any, chunk: int) -> Callable[[np.ndarray, int], Iterator[tuple[int, np.ndarray]]]:
+    """Scores [R, N, N] as `Scorer.scored_heads` gives them, for parameters."""
+
+    def scored_heads(heads: np.ndarray, relation: int) -> Iterator[tuple[int, np.ndarray]]:
+        for begin in range(0, len(heads), chunk):
+            yield begin, np.asarray(scores[relation], np.float32)[heads[begin : begin + chunk]]
+
+    return scored_heads
 
 
 def config_with(**changes: Any) -> ConfigDict:

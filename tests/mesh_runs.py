@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from ml_collections import ConfigDict
 
+from numcoke_jax.evaluation.ranking import summaries
 from numcoke_jax.runs.create import create_run
 from numcoke_jax.runs.run import Run
 from numcoke_jax.system.processes import fetch, join
@@ -35,12 +36,12 @@ def figures(run: Run) -> dict[str, object]:
         losses.append(float(loss))
     table = state.params["entity_embedding"]
     moments = state.opt_state[0].mu["entity_embedding"]
-    encoded = run.evaluate.encode(state.params, 0)
-    scores = run.evaluate.score(state.params, encoded, jax.numpy.arange(2))
+    encoded = run.scorer.encode(state.params, 0)
+    scores = run.scorer.score(state.params, encoded, jax.numpy.arange(2))
     vectors = next(leaf for leaf in jax.tree.leaves(encoded) if leaf.ndim == 3)  # [1, N, d]
     return {
         "losses": losses,
-        "metrics": run.evaluate(state.params, "test"),
+        "metrics": summaries(run.evaluator.sides(state.params, "test")["tails"]),
         "table": np.asarray(fetch(table))[: run.graph.num_entities].tolist(),
         "bytes": [[shard.data.nbytes for shard in array.addressable_shards] for array in (table, moments)],
         "literal_bytes": [shard.data.nbytes for shard in run.literals.values.addressable_shards],

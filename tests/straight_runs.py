@@ -61,5 +61,5 @@ def best_at_six(data: Path, **changes: Any) -> Run:
     def for_selection(params: Any, before_chunk: Any = None) -> dict[str, Any]:
         return {"all": {**forced, "mrr": next(ranked)}, "exclude_self": {**forced, "mrr": 0.0}}
 
-    run.evaluate.for_selection = for_selection  # type: ignore[method-assign]
+    run.evaluator.for_selection = for_selection  # type: ignore[method-assign]
     return run

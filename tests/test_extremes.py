@@ -14,7 +14,7 @@ import pytest
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.graph import LoadedGraph, NumericGraph, Vocabulary
 from numcoke_jax.data.tail_index import TailIndex
-from numcoke_jax.evaluation.ranking import filtered_ranks
+from numcoke_jax.evaluation.ranking import filtered_ranks, summaries
 from numcoke_jax.models.experts import MixtureOfExperts
 from numcoke_jax.models.losses.contrastive import ContrastiveSettings, ordinal_contrastive_loss
 from numcoke_jax.runs.create import create_run
@@ -165,7 +165,7 @@ def check_two_steps_and_ranks(parts: dict[str, Any], config: Any) -> None:
             state, loss = run.step(state, run.batches.batch(step))
             assert np.isfinite(loss)
         assert int(state.losses.first_nonfinite_step) == -1
-        ranks: dict[str, dict[str, Any]] = dict(run.evaluate(state.params, "test"))
+        ranks: dict[str, dict[str, Any]] = dict(summaries(run.evaluator.sides(state.params, "test")["tails"]))
     asked = graph.test[np.isin(graph.test[:, 1], graph.train[:, 1])]  # others are in no metric
     for metrics in (ranks["exclude_self"], ranks["all"]):
         assert metrics["count"] == len(asked)

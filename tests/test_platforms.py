@@ -42,9 +42,9 @@ def test_new_state_step_and_ranking_lower_for_accelerators(
     step = fresh  # a fitted model has none
     if not run.nothing_to_train:
         step = run.programs.step.trace(run.abstract_state, run.batch(0), literals)
-    encode = run.evaluate._jitted_encode.trace(params, literals, relation)
-    encoded = jax.eval_shape(run.evaluate._jitted_encode, params, literals, relation)
-    score = run.evaluate._jitted_score.trace(params, encoded, heads)
+    encode = run.scorer._jitted_encode.trace(params, literals, relation)
+    encoded = jax.eval_shape(run.scorer._jitted_encode, params, literals, relation)
+    score = run.scorer._jitted_score.trace(params, encoded, heads)
     for traced in (fresh, step, encode, score):
         assert foreign_calls(traced.lower(lowering_platforms=(platform,))) == set()
 

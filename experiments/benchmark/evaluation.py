@@ -29,6 +29,8 @@ from numcoke_jax.data.graph import HEAD, RELATION, LoadedGraph
 from numcoke_jax.data.literals import Literals, LiteralScale
 from numcoke_jax.data.load import load_graph
 from numcoke_jax.evaluation.evaluator import Evaluator
+from numcoke_jax.evaluation.ranking import summaries
+from numcoke_jax.evaluation.scorer import Scorer
 from numcoke_jax.models import GraphSizes, create_model
 from numcoke_jax.system import random_streams
 from numcoke_jax.system.errors import UserError
@@ -59,11 +61,12 @@ def measure(loaded: LoadedGraph, *, dim: int, chunk: int, preset: str, naive_que
     model = create_model(config, of_graph)
     literals = LiteralScale.fit(graph, "minmax").literals(graph.values, graph.observed)
     params = random_parameters(model, literals)
-    evaluator = Evaluator(model, literals, graph, chunk=chunk, selection="seen")
+    scorer = Scorer(model, literals, graph.vocabulary, chunk=chunk)
+    evaluator = Evaluator(scorer, graph, selection="seen")
     abstract = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), params)
     need = evaluator.memory(abstract)
     began, began_cpu = time.perf_counter(), time.process_time()
-    metrics = evaluator(params, "test")
+    metrics = summaries(evaluator.sides(params, "test")["tails"])
     seconds, cpu = time.perf_counter() - began, time.process_time() - began_cpu
     figures = {
         "seconds": seconds,
@@ -74,11 +77,11 @@ def measure(loaded: LoadedGraph, *, dim: int, chunk: int, preset: str, naive_que
         "needed_bytes": need,
         **process_figures(),
         "preset": preset,
-        "sizes": {**vars(of_graph), "dim": dim, "chunk": evaluator.chunk, "graph": loaded.name},
+        "sizes": {**vars(of_graph), "dim": dim, "chunk": scorer.chunk, "graph": loaded.name},
     }
     if naive_queries:
         figures |= compare(
-            evaluator,
+            scorer,
             params,
             literals,
             graph.test[:: max(len(graph.test) // naive_queries, 1)][:naive_queries],
@@ -94,7 +97,7 @@ def random_parameters(model: Any, literals: Literals) -> Any:
     )
 
 
-def compare(evaluator: Evaluator, params: Any, literals: Literals, queries: np.ndarray) -> dict[str, Any]:
+def compare(scorer: Scorer, params: Any, literals: Literals, queries: np.ndarray) -> dict[str, Any]:
     """Time single queries with both formulations, alternating on the same queries: encode and score.
 
     The first query is run once before, to compile, and is not timed then.
@@ -112,8 +115,8 @@ def compare(evaluator: Evaluator, params: Any, literals: Literals, queries: np.n
             if name == "naive":
                 scores = score_alone(relation=jnp.int32(relation), head=jnp.int32(head))
             else:
-                encoded = evaluator.encode(params, relation)
-                scores = evaluator.score(params, encoded, jnp.asarray([head], jnp.int32))[0]
+                encoded = scorer.encode(params, relation)
+                scores = scorer.score(params, encoded, jnp.asarray([head], jnp.int32))[0]
             found[name] = np.asarray(scores)
             times[name].append(time.perf_counter() - began)
         np.testing.assert_allclose(found["naive"], found["single"], rtol=1e-3, atol=1e-3)

@@ -22,12 +22,13 @@ contributes how many of its facts are among these tails, not which.
 
 import dataclasses
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
+from numcoke_jax.evaluation.scorer import ScoredHeads
 from numcoke_jax.system.errors import UserError
 
 BINS = 10  # of equal width, for the expected calibration error
@@ -36,7 +37,6 @@ LEAST_LABELS = 20  # of each class, for a relation's own temperature
 RANGE = 1e-4, 1e4  # of a temperature: one class alone, or scores of 0, would push it beyond all limits
 NEWTON_STEPS = 100
 MOST_TRUE = 1.0 - 1e-6  # largest share of true triples that a fit starts from
-ScoredHeads = Callable[[np.ndarray, int], Iterator[tuple[int, np.ndarray]]]
 
 
 class Scale(NamedTuple):
@@ -119,7 +119,7 @@ def calibrate(
 
     Args:
       graph: the facts.
-      scored_heads: (int heads [h], relation) -> pieces (begin, float scores [piece, N]) in order.
+      scored_heads: scores the graph's entities as tails.
       kind: "global" or "relation".
       selection: `eval.selection`.
       seed: of the sample of queries, if there are too many scores.

@@ -9,18 +9,16 @@ Which field each relation compares, read off the weights of the order core or of
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Array
 
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph, Vocabulary
 from numcoke_jax.data.literals import fit_normalizer
 from numcoke_jax.data.tables.known import RELATION_SUFFIX
-from numcoke_jax.evaluation.evaluator import Evaluator
-from numcoke_jax.evaluation.finite import NonFiniteScoresError
 from numcoke_jax.evaluation.pair_scores import scored_pairs
+from numcoke_jax.evaluation.scorer import ScoredHeads, Scorer
 
 GAP_QUARTERS = 4
 
@@ -62,36 +60,22 @@ def direction(graph: NumericGraph, relation: int, field: int) -> int:
     return int(np.sign(np.nansum(np.sign(values[facts[:, HEAD]] - values[facts[:, TAIL]]))))
 
 
-def order_accuracy(graph: NumericGraph, split: str, evaluate: Evaluator, params: Any) -> list[dict[str, Any]]:
+def order_accuracy(graph: NumericGraph, split: str, scorer: Scorer, params: Any) -> list[dict[str, Any]]:
     """The rows of `summary` for the facts of a split, scored by a model with these parameters."""
-    return summary(orders_of_split(graph, split, evaluate, params))
+    return summary(orders_of_split(graph, split, scorer, params))
 
 
-def orders_of_split(graph: NumericGraph, split: str, evaluate: Evaluator, params: Any) -> PairOrders:
+def orders_of_split(graph: NumericGraph, split: str, scorer: Scorer, params: Any) -> PairOrders:
     """`pair_orders` of the facts of a split, scored by a model with these parameters.
 
     The graph's values may be other ones than those that the model was shown.
     """
-    try:
-        return pair_orders(
-            graph,
-            graph.split(split),
-            fit_normalizer(graph.values, graph.observed, "quantile").apply(graph.values, graph.observed),
-            functools.partial(evaluate.encode, params),
-            functools.partial(evaluate.score, params),
-            evaluate.chunk,
-        )
-    except NonFiniteScoresError as error:
-        raise error.named(graph.vocabulary) from None
+    positions = fit_normalizer(graph.values, graph.observed, "quantile").apply(graph.values, graph.observed)
+    return pair_orders(graph, graph.split(split), positions, functools.partial(scorer.scored_heads, params))
 
 
 def pair_orders(
-    graph: NumericGraph,
-    facts: np.ndarray,
-    positions: np.ndarray,
-    encode_fn: Callable[[int], Any],
-    score_fn: Callable[[Any, Array], Array],
-    chunk: int,
+    graph: NumericGraph, facts: np.ndarray, positions: np.ndarray, scored_heads: ScoredHeads
 ) -> PairOrders:
     """Score every fact and its reverse.
 
@@ -99,12 +83,7 @@ def pair_orders(
       graph: values and names; relations are named after the field they compare ("weight_comp").
       facts: int32 [n, 3] held-out facts.
       positions: float [N, M] quantiles of the observed values.
-      encode_fn: relation id -> what `score_fn` needs for it.
-      score_fn: (encoded, heads int32 [chunk]) -> scores [chunk, N].
-      chunk: heads scored at once.
-
-    Raises:
-      FloatingPointError: a score is not finite; the message names the relation.
+      scored_heads: scores the graph's entities as tails.
     """
     count = len(facts)
     orders = PairOrders(
@@ -116,7 +95,7 @@ def pair_orders(
         ranked=np.empty(count, np.float32),
         strengths={},
     )
-    for pairs in scored_pairs(facts, encode_fn, score_fn, chunk):
+    for pairs in scored_pairs(facts, scored_heads):
         relation, rows = pairs.relation, pairs.rows
         heads, tails = facts[rows, HEAD], facts[rows, TAIL]
         orders.margin[rows] = pairs.forward.astype(np.float64) - pairs.backward

@@ -4,16 +4,13 @@ Rows of all N entities are in memory for one chunk of heads at a time.  What is 
 scores of each fact, and the scores of its E entities against at most `MOST_SCORES` / E opponents.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL
-from numcoke_jax.evaluation.finite import NonFiniteScoresError
-from numcoke_jax.system.processes import fetch
+from numcoke_jax.evaluation.scorer import ScoredHeads
 
 MOST_SCORES = 1 << 25  # kept of one relation, in each direction: all opponents of up to 5,792 entities
 OPPONENTS_AT_ONCE = 256
@@ -41,27 +38,12 @@ class RelationPairs(NamedTuple):
     strength: np.ndarray
 
 
-def scored_pairs(
-    facts: np.ndarray,
-    encode_fn: Callable[[int], Any],
-    score_fn: Callable[[Any, Array], Array],
-    chunk: int,
-) -> Iterator[RelationPairs]:
-    """Score every fact and its reverse.
-
-    Args:
-      facts: int32 [n, 3].
-      encode_fn: relation id -> what `score_fn` needs for it.
-      score_fn: (encoded, heads int32 [chunk]) -> scores [chunk, N] or more columns.
-      chunk: heads scored at once.
-
-    Raises:
-      NonFiniteScoresError: a score among the entities of a relation's facts is not finite.
-    """
+def scored_pairs(facts: np.ndarray, scored_heads: ScoredHeads) -> Iterator[RelationPairs]:
+    """The scores of every fact (int32 [n, 3]) and of its reverse."""
     for relation in np.unique(facts[:, RELATION]).tolist():
         rows = np.flatnonzero(facts[:, RELATION] == relation)
         heads, tails = facts[rows, HEAD], facts[rows, TAIL]
-        yield _pairs_of_relation(relation, rows, heads, tails, encode_fn(relation), score_fn, chunk)
+        yield _pairs_of_relation(relation, rows, heads, tails, scored_heads)
 
 
 def _pairs_of_relation(
@@ -69,9 +51,7 @@ def _pairs_of_relation(
     rows: np.ndarray,
     heads: np.ndarray,
     tails: np.ndarray,
-    encoded: Any,
-    score_fn: Callable[[Any, Array], Array],
-    chunk: int,
+    scored_heads: ScoredHeads,
 ) -> RelationPairs:
     entities, places = np.unique(np.concatenate([heads, tails]), return_inverse=True)
     head_places, tail_places = np.split(places, 2)
@@ -83,14 +63,8 @@ def _pairs_of_relation(
         (np.argsort(scored, kind="stable"), scored, column, into)
         for scored, column, into in ((head_places, tails, forward), (tail_places, heads, backward))
     ]
-    for begin in range(0, len(entities), chunk):
-        block = entities[begin : begin + chunk]
-        end = begin + len(block)
-        scores = fetch(score_fn(encoded, jnp.asarray(np.resize(block, chunk).astype(np.int32))))[: len(block)]
-        among = scores[:, entities]
-        finite = np.isfinite(among).all(axis=1)
-        if not finite.all():
-            raise NonFiniteScoresError(relation, block[~finite].tolist())
+    for begin, scores in scored_heads(entities, relation):
+        end, among = begin + len(scores), scores[:, entities]
         as_head[begin:end] = among[:, rivals]
         first, last = np.searchsorted(rivals, [begin, end])
         as_tail[first:last] = among[rivals[first:last] - begin]

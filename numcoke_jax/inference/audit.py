@@ -138,13 +138,13 @@ def ranks_and_ties(trained: Trained, sample: int, seed: int) -> list[Finding]:
     sides = [
         (ranks, turned(run.judged, run.judged.split(split)) if side == "heads" else run.judged.split(split))
         for split in ("valid", "test")
-        for side, ranks in run.evaluate.sides(trained.params, split).items()
+        for side, ranks in run.evaluator.sides(trained.params, split).items()
     ]
     for ranks, facts in sides:
         places = sampled(facts, sample, seed)
         for relation in np.unique(facts[places, RELATION]).tolist():
             own = [place for place in places.tolist() if facts[place, RELATION] == relation]
-            for begin, scores in run.evaluate.scored_heads(trained.params, facts[own, HEAD], relation):
+            for begin, scores in run.scorer.scored_heads(trained.params, facts[own, HEAD], relation):
                 for place, row in zip(own[begin:], scores.tolist(), strict=False):
                     head, _, tail = facts[place].tolist()
                     others = known[head, relation] - {tail}
@@ -185,7 +185,7 @@ def reported(trained: Trained) -> list[Finding]:
         if not isinstance(stored, Mapping):
             findings.append(Finding(check, UNKNOWN, 0, 0, "report.json has no metrics of the split"))
             continue
-        sides = trained.run.evaluate.sides(trained.params, split)
+        sides = trained.run.evaluator.sides(trained.params, split)
         kept = {"": sides["tails"].all, "exclude_self": sides["tails"].exclude_self}
         if "heads" in sides:
             kept |= {"heads": sides["heads"].all}
@@ -241,7 +241,7 @@ def filter_of_ranks(run: Run, sample: int, seed: int) -> Finding:
     """The filter of the reported ranks: the tails that any split knows, and no other."""
     known = tails_of(run.judged, *SPLITS)
     looked, wrong = _wrong_filters(
-        run, run.evaluate.filters()["ranks"], lambda h, r: known.get((h, r), set()), sample, seed
+        run, run.evaluator.filters()["ranks"], lambda h, r: known.get((h, r), set()), sample, seed
     )
     return found(
         "filter: ranks",
@@ -270,7 +270,7 @@ def filter_of_selection(run: Run, facts: Mapping[str, set[Fact]], sample: int, s
             return known.get((head, relation), set())
         return everyone - below.get((head, relation), set()) - {head}
 
-    used = run.evaluate.filters()["selection"]
+    used = run.evaluator.filters()["selection"]
     looked, wrong = _wrong_filters(run, used, expected, sample, seed)
     return found(
         check,
@@ -356,7 +356,7 @@ def scores_without_test(trained: Trained, sample: int, seed: int) -> Finding:
     for relation in np.unique(facts[places, RELATION]).tolist():
         heads = np.unique(facts[places][facts[places, RELATION] == relation, HEAD])
         before, after = (
-            np.concatenate([part for _, part in run.evaluate.scored_heads(params, heads, relation)])
+            np.concatenate([part for _, part in run.scorer.scored_heads(params, heads, relation)])
             for params in (trained.params, again)
         )
         looked += len(heads)

@@ -74,11 +74,11 @@ def export_run(trained: Trained, folder: Path, command: str) -> dict[str, Any]:
 
 def exported_score(trained: Trained) -> export.Exported:
     """The scoring function, for any number of heads and all `PLATFORMS`."""
-    evaluator, entities = trained.run.evaluate, trained.run.graph.num_entities
+    scorer, entities = trained.run.scorer, trained.run.graph.num_entities
 
     def score(relation: jax.Array, heads: jax.Array) -> jax.Array:
-        encoded = evaluator.encode(trained.params, relation)
-        of_head = functools.partial(evaluator.score, trained.params, encoded)
+        encoded = scorer.encode(trained.params, relation)
+        of_head = functools.partial(scorer.score, trained.params, encoded)
         return jax.lax.map(lambda head: of_head(head[None])[0, :entities], heads)
 
     (count,) = export.symbolic_shape("b")

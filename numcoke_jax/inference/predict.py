@@ -17,7 +17,7 @@ import pandas as pd
 
 from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, NumericGraph, Vocabulary
 from numcoke_jax.evaluation.calibration import Calibration
-from numcoke_jax.evaluation.evaluator import Evaluator
+from numcoke_jax.evaluation.scorer import Scorer
 from numcoke_jax.models.score import EncodedEntities
 
 KNOWN = ("exclude", "mark")
@@ -80,17 +80,15 @@ class Predictor:
 
     Args:
       graph: the facts that are known.
-      evaluator: the compiled encoder and score over the graph's entities.
+      scorer: of the graph's entities.
       params: the model's parameters.
       calibration: turns scores into probabilities.
     """
 
-    def __init__(
-        self, graph: NumericGraph, evaluator: Evaluator, params: Any, calibration: Calibration
-    ) -> None:
+    def __init__(self, graph: NumericGraph, scorer: Scorer, params: Any, calibration: Calibration) -> None:
         self.graph = graph
         self.calibration = calibration
-        self._evaluator = evaluator
+        self._scorer = scorer
         self._params = params
         self._encoded: OrderedDict[int, Any] = OrderedDict()
         self._encoding = threading.Lock()
@@ -118,8 +116,8 @@ class Predictor:
         return Answers.joined(parts)
 
     def scored_heads(self, heads: np.ndarray, relation: int) -> Iterator[tuple[int, np.ndarray]]:
-        """`Evaluator.scored_heads` with what this predictor has encoded; same pieces and errors."""
-        return self._evaluator.scored_heads(self._params, heads, relation, self.encoded(relation))
+        """`Scorer.scored_heads` with what this predictor has encoded; same pieces and errors."""
+        return self._scorer.scored_heads(self._params, heads, relation, self.encoded(relation))
 
     def probabilities(
         self, scores: np.ndarray, heads: np.ndarray, tails: np.ndarray, relation: int
@@ -135,7 +133,7 @@ class Predictor:
             if relation in self._encoded:
                 self._encoded.move_to_end(relation)
                 return self._encoded[relation]
-            encoded = self._evaluator.encode(self._params, relation)
+            encoded = self._scorer.encode(self._params, relation)
             self._encoded[relation] = encoded
             size = sum(leaf.nbytes for leaf in jax.tree.leaves(encoded))
             while len(self._encoded) > 1 and len(self._encoded) * size > ENCODED_BYTES:

@@ -28,7 +28,7 @@ class Trained:
     def predictor(self, new: NewEntities | None = None) -> Predictor:
         """Answers queries about the run's own entities, and about `new` ones after them."""
         if new is None:
-            return Predictor(self.run.graph, self.run.evaluate, self.params, self.calibration)
+            return Predictor(self.run.graph, self.run.scorer, self.params, self.calibration)
         return Predictor(*extended(self.run, self.params, new), self.calibration)
 
 

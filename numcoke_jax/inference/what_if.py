@@ -9,8 +9,8 @@ from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.data.tables.cells import column_numbers
 from numcoke_jax.data.variants import SIDES, Change, changed_graph, facts_as_valued
-from numcoke_jax.evaluation.evaluator import Evaluator
 from numcoke_jax.evaluation.orders import compared_fields
+from numcoke_jax.evaluation.scorer import Scorer
 from numcoke_jax.inference.names import NameIndex
 from numcoke_jax.inference.predict import Predictor
 from numcoke_jax.runs.run import literals_for
@@ -62,8 +62,8 @@ class Predictors:
 
     def _predictor(self, graph: NumericGraph, literals: Literals, params: Any) -> Predictor:
         model = self.trained.run.programs.model
-        evaluator = Evaluator(model, literals, graph, chunk=self._chunk, selection="all")
-        return Predictor(graph, evaluator, params, self.trained.calibration)
+        scorer = Scorer(model, literals, graph.vocabulary, chunk=self._chunk)
+        return Predictor(graph, scorer, params, self.trained.calibration)
 
 
 def read_changes(texts: Sequence[str], fields: NameIndex, flag: str, side: str = "head") -> list[Change]:

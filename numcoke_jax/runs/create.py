@@ -19,6 +19,7 @@ from numcoke_jax.data.variants import (
     without_unseen_relations,
 )
 from numcoke_jax.evaluation.evaluator import Evaluator
+from numcoke_jax.evaluation.scorer import Scorer
 from numcoke_jax.models import MODELS, GraphSizes
 from numcoke_jax.models.order_core.classes import class_relations
 from numcoke_jax.models.order_core.comparative import comparative_relations
@@ -64,6 +65,7 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
     programs = programs_for(config, sizes, total_steps, entities_per_step=batches.entities_per_step)
     check_sizes(programs.placement, heads=batches.heads_per_relation)
     literals = programs.placement.literals(literals_for(config, scale, graph))
+    scorer = Scorer(programs.model, literals, graph.vocabulary, chunk=config.eval.chunk)
     return Run(
         config=config,
         loaded=loaded,
@@ -72,13 +74,8 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
         batches=batches,
         programs=programs,
         abstract_state=programs.abstract_state,
-        evaluate=Evaluator(
-            programs.model,
-            literals,
-            without_unseen_relations(graph),
-            chunk=config.eval.chunk,
-            selection=config.eval.selection,
-        ),
+        scorer=scorer,
+        evaluator=Evaluator(scorer, without_unseen_relations(graph), selection=config.eval.selection),
         sizes=sizes,
         total_steps=total_steps,
         nothing_to_train=nothing_to_train,

@@ -341,7 +341,7 @@ def _validate(loop: Loop, queries_per_second: float | None) -> None:
         # One process alone must not end what all compute together.
         before_chunk = loop.termination.check if jax.process_count() == 1 else lambda: None
         with out_of_memory_told(memory_remedy(run.config, TRAINED_KEYS)):
-            ranks = run.evaluate.for_selection(loop.state.params, before_chunk=before_chunk)
+            ranks = run.evaluator.for_selection(loop.state.params, before_chunk=before_chunk)
     except Terminated:
         loop.save()
         loop.exit_terminated()

@@ -153,7 +153,7 @@ def _state_bytes(run: Run) -> int:
 
 
 def _ranking_bytes(run: Run) -> int:
-    beside_state = run.evaluate.memory(run.abstract_state.params)
+    beside_state = run.evaluator.memory(run.abstract_state.params)
     return _state_bytes(run) + _devices_in_one_memory(run) * beside_state
 
 

@@ -80,7 +80,7 @@ def rank_and_report(
     """
     progress = keep_best(run, checkpoints, progress, console.warn)
     params = checkpoints.restore(checkpoints.usable_at(progress.patience.best_step)).state.params
-    every_rank = {split: run.evaluate.sides(params, split) for split in ("valid", "test")}
+    every_rank = {split: run.evaluator.sides(params, split) for split in ("valid", "test")}
     ranks = {split: summaries(found["tails"]) for split, found in every_rank.items()}
     report = build_report(
         seed=run.config.seed,
@@ -137,7 +137,7 @@ def calibration_of(run: Run, params: Any) -> dict[str, Any] | None:
     """
     if run.config.eval.calibration == "none":
         return None
-    selection, scored = run.config.eval.selection, functools.partial(run.evaluate.scored_heads, params)
+    selection, scored = run.config.eval.selection, functools.partial(run.scorer.scored_heads, params)
     asked = np.concatenate([run.judged.valid, run.judged.test])[:, RELATION]
     if set(asked.tolist()) <= set(run.sizes.ordered):
         selection, scored = "reversed", functools.partial(_log_odds_above, run, params)
@@ -154,12 +154,12 @@ def calibration_of(run: Run, params: Any) -> dict[str, Any] | None:
 def _log_odds_above(
     run: Run, params: Any, heads: np.ndarray, relation: int
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """Like `Evaluator.scored_heads`: log odds that each head (int [n]) stands above every entity."""
-    encoded = fetch(run.evaluate.encode(params, relation))
+    """Like `Scorer.scored_heads`: log odds that each head (int [n]) stands above every entity."""
+    encoded = fetch(run.scorer.encode(params, relation))
     encoded = encoded.unpadded() if isinstance(encoded, PaddedEncoding) else encoded
     count = run.graph.num_entities
-    for begin in range(0, len(heads), run.evaluate.chunk):
-        block = heads[begin : begin + run.evaluate.chunk]
+    for begin in range(0, len(heads), run.scorer.chunk):
+        block = heads[begin : begin + run.scorer.chunk]
         pairs = np.repeat(block, count), np.tile(np.arange(count), len(block))
         above = np.clip(encoded.probabilities(*pairs), SMALLEST, 1.0 - SMALLEST).reshape(len(block), count)
         yield begin, np.log(above) - np.log1p(-above)
@@ -173,7 +173,7 @@ def orders_of(run: Run, params: Any) -> tuple[dict[str, Any] | None, list[dict[s
     graph = run.judged_by_truth
     if not len(graph.test):
         return None, []
-    orders = orders_of_split(graph, "test", run.evaluate, params)
+    orders = orders_of_split(graph, "test", run.scorer, params)
     fields = [field_of_relation(graph, relation) for relation in np.unique(graph.test[:, RELATION]).tolist()]
     positions = run.scale.positions.apply(run.graph.values, run.graph.observed)
     shown = dataclasses.replace(run.judged, values=run.graph.values, observed=run.graph.observed)

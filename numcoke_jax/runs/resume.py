@@ -189,7 +189,7 @@ def keep_best(run: Run, checkpoints: Checkpoints, progress: Progress, warn: Warn
         with contextlib.suppress(UnusableCheckpoint):
             restored = checkpoints.restore(name)
             if 0 < name.step == restored.progress["validated_step"]:
-                ranks = run.evaluate.for_selection(restored.state.params)
+                ranks = run.evaluator.for_selection(restored.state.params)
                 left[name] = selection_metrics(run, ranks)["mrr"]
     if not left:
         raise UserError(

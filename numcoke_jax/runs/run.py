@@ -18,6 +18,7 @@ from numcoke_jax.data.variants import (
     without_unseen_relations,
 )
 from numcoke_jax.evaluation.evaluator import Evaluator
+from numcoke_jax.evaluation.scorer import Scorer
 from numcoke_jax.models import MODELS, GraphSizes
 from numcoke_jax.models.interface import FittedModel, KnowledgeModel
 from numcoke_jax.system import random_streams
@@ -37,7 +38,8 @@ class Run:
       batches: the training batches by step.
       programs: model, objective and compiled functions.
       abstract_state: shapes, dtypes and places of the state, without its values.
-      evaluate: (params, split) -> metrics.
+      scorer: scores the graph's entities.
+      evaluator: ranks its valid and test facts.
       sizes: of the graph, with the relations that an order core decides.
       total_steps: steps of all epochs.
       nothing_to_train: whether all is fitted before the first step, which is then the only one.
@@ -51,7 +53,8 @@ class Run:
     batches: TrainBatches
     programs: Programs
     abstract_state: TrainState
-    evaluate: Evaluator
+    scorer: Scorer
+    evaluator: Evaluator
     sizes: GraphSizes
     total_steps: int
     nothing_to_train: bool = False

@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from numcoke_jax.data.graph import SPLITS, NumericGraph, Vocabulary
-from numcoke_jax.evaluation.evaluator import Evaluator
 from numcoke_jax.evaluation.metrics import RankSums
 from numcoke_jax.evaluation.orders import direction, field_of_relation
 from numcoke_jax.evaluation.ranking import FilteredRanks, filtered_ranks
+from numcoke_jax.evaluation.scorer import Scorer
 from numcoke_jax.models import create_model
 from numcoke_jax.models.interface import KnowsUnseen
 from numcoke_jax.models.padding import is_per_entity, unpadded
@@ -76,8 +76,8 @@ def extended_params(params: Any, count: int) -> Any:
     return jax.tree_util.tree_map_with_path(extend, params)
 
 
-def extended(run: Run, params: Any, new: NewEntities) -> tuple[NumericGraph, Evaluator, Any]:
-    """Graph, evaluator and parameters over the run's entities and the new ones after them.
+def extended(run: Run, params: Any, new: NewEntities) -> tuple[NumericGraph, Scorer, Any]:
+    """Graph, scorer and parameters over the run's entities and the new ones after them.
 
     What a model fits (the positions of an order core) is fitted to the extended graph; nothing is trained.
 
@@ -91,8 +91,8 @@ def extended(run: Run, params: Any, new: NewEntities) -> tuple[NumericGraph, Eva
     if isinstance(model, KnowsUnseen):  # others have the mean of the known entities in these rows
         model = model.clone(unseen=count)
     literals = literals_for(run.config, run.scale, graph)
-    evaluator = Evaluator(model, literals, graph, chunk=run.config.eval.chunk, selection="all")
-    return graph, evaluator, run.refitted(extended_params(params, count), model, graph)
+    scorer = Scorer(model, literals, graph.vocabulary, chunk=run.config.eval.chunk)
+    return graph, scorer, run.refitted(extended_params(params, count), model, graph)
 
 
 def rank_held_out(run: Run, params: Any) -> dict[str, Any]:
@@ -106,16 +106,16 @@ def rank_held_out(run: Run, params: Any) -> dict[str, Any]:
     """
     assert run.held_out is not None
     new = NewEntities(run.held_out.names, run.held_out.values, run.held_out.observed)
-    graph, evaluator, more = extended(run, unpadded(params, run.graph.num_entities), new)
+    graph, scorer, more = extended(run, unpadded(params, run.graph.num_entities), new)
     facts = run.held_out.facts
     known = graph.index_of(facts, *map(run.graph.split, SPLITS))
 
     def ranked(encode: Callable[[int], Any], score: Callable[[Any, Any], Any]) -> FilteredRanks:
-        return filtered_ranks(encode, score, facts, known, graph.num_entities, evaluator.chunk)
+        return filtered_ranks(encode, score, facts, known, graph.num_entities, scorer.chunk)
 
     model = ranked(
-        lambda relation: evaluator.encode(more, relation),
-        lambda encoded, heads: evaluator.score(more, encoded, heads),
+        lambda relation: scorer.encode(more, relation),
+        lambda encoded, heads: scorer.score(more, encoded, heads),
     )
     rule = ranked(
         lambda relation: rule_values(graph, relation),

@@ -11,6 +11,8 @@ import pytest
 
 from numcoke_jax.data.graph import NumericGraph, Vocabulary
 from numcoke_jax.evaluation.evaluator import Evaluator
+from numcoke_jax.evaluation.ranking import summaries
+from numcoke_jax.evaluation.scorer import Scorer
 from numcoke_jax.models.ops import pairwise
 from tests import examples
 from tests.oracles import numcoke as oracle
@@ -35,8 +37,16 @@ def graph() -> NumericGraph:
     )
 
 
+def scorer(model: Any, *, chunk: int = 3) -> Scorer:
+    return Scorer(model, examples.literals(), graph().vocabulary, chunk=chunk)
+
+
 def evaluator(model: Any, *, chunk: int = 3, selection: str = "seen", facts: Any = None) -> Evaluator:
-    return Evaluator(model, examples.literals(), facts or graph(), chunk=chunk, selection=selection)
+    return Evaluator(scorer(model, chunk=chunk), facts or graph(), selection=selection)
+
+
+def reported(evaluate: Evaluator, parameters: Any, split: str) -> Any:
+    return summaries(evaluate.sides(parameters, split)["tails"])
 
 
 @pytest.fixture(autouse=True)
@@ -101,15 +111,16 @@ def test_the_metrics_equal_the_loops() -> None:
     evaluate = evaluator(model)
     for split in ("valid", "test"):
         expected = metrics_of_loops(scores, SPLITS[split], facts_of("train", "valid", "test"))
-        assert_metrics(evaluate(parameters, split), expected)
+        assert_metrics(reported(evaluate, parameters, split), expected)
     selected = metrics_of_loops(scores, SPLITS["valid"], facts_of("train", "valid"))
     assert_metrics(evaluate.for_selection(parameters), selected)
     # The filters and the head itself do matter in this example.
     assert selected != metrics_of_loops(scores, SPLITS["valid"], facts_of("train", "valid", "test"))
     assert selected["all"] != selected["exclude_self"]
 
-    encoded = evaluate.encode(parameters, 1)
-    found = evaluate.score(parameters, encoded, jnp.array([4, 0, 4], jnp.int32))
+    score = scorer(model)
+    encoded = score.encode(parameters, 1)
+    found = score.score(parameters, encoded, jnp.array([4, 0, 4], jnp.int32))
     np.testing.assert_allclose(found, [scores[4, 1], scores[0, 1], scores[4, 1]], rtol=1e-5)
 
 
@@ -118,8 +129,10 @@ def test_metrics_are_the_same_bits_for_every_chunk() -> None:
     reports = []
     for chunk in (1, 2, 1000):
         evaluate = evaluator(model, chunk=chunk)
-        assert evaluate.chunk == min(chunk, 5)  # more heads than there are would only be padding
-        reports.append([evaluate(parameters, "test"), evaluate.for_selection(parameters)])
+        assert scorer(model, chunk=chunk).chunk == min(
+            chunk, 5
+        )  # more heads than there are would only be padding
+        reports.append([reported(evaluate, parameters, "test"), evaluate.for_selection(parameters)])
     assert all(report == reports[0] for report in reports)
 
 
@@ -132,7 +145,7 @@ def test_equal_scores_rank_in_the_middle() -> None:
     among the candidates, half a rank each: 7.0.
     """
     model, parameters = simple_model()
-    found = evaluator(model)(jax.tree.map(jnp.zeros_like, parameters), "valid")
+    found = reported(evaluator(model), jax.tree.map(jnp.zeros_like, parameters), "valid")
     assert found["all"]["mr"] == 8.5 / 4
     assert found["exclude_self"]["mr"] == 7.0 / 4
 
@@ -161,7 +174,9 @@ def test_a_score_that_is_not_finite_stops_the_evaluation() -> None:
     model, parameters = simple_model()
     broken = parameters | {"relation_embedding": parameters["relation_embedding"].at[1, 0].set(jnp.nan)}
     with pytest.raises(FloatingPointError, match="non-finite scores under relation .* of 3 heads: .*; .*; "):
-        evaluator(model)(broken, "test")
+        evaluator(model).sides(broken, "test")
+    with pytest.raises(FloatingPointError, match="non-finite scores under relation .* of 2 heads: b; d"):
+        next(scorer(model).scored_heads(broken, np.array([1, 3]), 1))
 
 
 def test_a_split_without_facts_has_no_metrics() -> None:

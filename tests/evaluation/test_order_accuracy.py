@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -10,6 +9,7 @@ from experiments.order_accuracy import over_runs
 from numcoke_jax.data.graph import NumericGraph, Vocabulary
 from numcoke_jax.evaluation.orders import field_of_relation, pair_orders, summary
 from numcoke_jax.system.errors import UserError
+from tests.examples import scored_by
 
 # Entities 0..4 weigh 10, 20, 30, 40 and unknown; the facts say who is heavier.
 FACTS = np.array([[1, 0, 0], [2, 0, 1], [3, 0, 0], [4, 0, 0], [3, 0, 2]], np.int32)
@@ -32,11 +32,7 @@ def graph(relation: str = "weight_comp") -> NumericGraph:
 
 
 def orders(chunk: int, relation: str = "weight_comp"):
-    def score(encoded, heads):
-        assert encoded == "encoded 0" and heads.shape == (chunk,)
-        return jnp.asarray(SCORES)[heads]
-
-    return pair_orders(graph(relation), FACTS, POSITIONS, lambda r: f"encoded {r}", score, chunk)
+    return pair_orders(graph(relation), FACTS, POSITIONS, scored_by([SCORES], chunk))
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 5])
@@ -48,14 +44,6 @@ def test_a_fact_is_right_when_it_scores_above_its_reverse_whatever_the_chunk(chu
     np.testing.assert_allclose(result.gap, [1 / 3, 1 / 3, 1.0, np.nan, 1 / 3])
 
 
-def test_a_score_that_is_not_finite_is_an_error_not_a_wrong_pair():
-    def score(encoded, heads):
-        return jnp.asarray(SCORES).at[1, 0].set(jnp.nan)[heads]
-
-    with pytest.raises(FloatingPointError, match="non-finite scores for relation 0"):
-        pair_orders(graph(), FACTS, POSITIONS, lambda r: None, score, 5)
-
-
 def test_of_a_relation_named_after_no_field_nothing_is_said_to_be_missing():
     rows = {row["pairs"]: row["count"] for row in summary(orders(5, "older than"))}
     assert rows["all pairs"] == 5 and rows["no value observed"] == 0
@@ -65,11 +53,7 @@ def test_the_rule_turns_round_for_a_relation_whose_heads_are_the_lower():
     """The same facts the other way round, as `data.direction="<"` has them: (lighter, r, heavier)."""
     lighter = FACTS[:, ::-1]
     graph_of_lighter = dataclasses.replace(graph(), train=lighter[:1], test=lighter)
-
-    def score(encoded, heads):
-        return jnp.asarray(SCORES.T)[heads]
-
-    result = pair_orders(graph_of_lighter, lighter, POSITIONS, lambda r: None, score, 5)
+    result = pair_orders(graph_of_lighter, lighter, POSITIONS, scored_by([SCORES.T], 5))
     np.testing.assert_array_equal(result.model, [1, 0, 1, 0.5, 1])
     np.testing.assert_array_equal(result.rule, [1, 1, 1, 0.5, 1])
     np.testing.assert_allclose(result.gap, [1 / 3, 1 / 3, 1.0, np.nan, 1 / 3])

@@ -24,6 +24,7 @@ from numcoke_jax.evaluation.order_measures import (
 from numcoke_jax.evaluation.orders import pair_orders
 from numcoke_jax.evaluation.ranking import filtered_ranks, summaries
 from numcoke_jax.runs.order_tables import order_cells, order_rows
+from tests.examples import scored_by
 
 SMALL_NUMBERS = st.lists(st.integers(-3, 3), min_size=1, max_size=12)  # few values: many ties
 
@@ -44,15 +45,7 @@ def graph_of(facts, values=None, observed=None, relations=("size_comp", "near"))
 
 def measured(graph, scores, chunk=4):
     """Measures of the test facts with scores [R, N, N]."""
-    table = np.asarray(scores, np.float32)
-    orders = pair_orders(
-        graph,
-        graph.test,
-        graph.values / 10,
-        lambda relation: table[relation],
-        lambda rows, heads: jnp.asarray(rows[np.asarray(heads)]),
-        chunk,
-    )
+    orders = pair_orders(graph, graph.test, graph.values / 10, scored_by(scores, chunk))
     return order_measures(graph, graph.test, orders)
 
 
@@ -145,9 +138,7 @@ def test_of_many_entities_a_part_are_opponents_of_all(monkeypatch, most):
     rng = np.random.default_rng(1)
     scores = np.round(rng.normal(size=(6, 6)), 1).astype(np.float32)
     facts = np.array([(h, 0, (h + 1) % 6) for h in range(6)])
-    (found,) = pair_scores.scored_pairs(
-        facts, lambda _: scores, lambda rows, heads: jnp.asarray(rows)[heads], 4
-    )
+    (found,) = pair_scores.scored_pairs(facts, scored_by([scores], 4))
     opponents = {0: [0, 5], 18: [0, 2, 5], 36: [0, 1, 2, 3, 4, 5]}[most]
     for e in range(6):
         signs = [np.sign(scores[e, o] - scores[o, e]) for o in opponents if o != e]

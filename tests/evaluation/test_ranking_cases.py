@@ -87,8 +87,8 @@ def c08(cases_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
         config = small_numcoke(data, train__epochs=5, train__eval_every_epochs=5, data__control=control)
         saved: list[np.ndarray] = []
         run = create_run(config)
-        rank = run.evaluate.for_selection
-        run.evaluate.for_selection = scores_first(run, rank, saved)  # type: ignore[method-assign]
+        rank = run.evaluator.for_selection
+        run.evaluator.for_selection = scores_first(run, rank, saved)  # type: ignore[method-assign]
         train(run, root / name)
         trained = load_trained(root / name, pytest.fail)
         assert len(saved) == 1
@@ -135,7 +135,7 @@ def test_d11_ranking_memory_is_bounded_by_the_chunk(generated: Callable[[str, in
         config = config_of(folder, model__dim=200, eval__chunk=chunk, train__epochs=1)
         run = create_run(config)
         with compiled_fast():
-            need[chunk] = run.evaluate.memory(run.abstract_state.params)
+            need[chunk] = run.evaluator.memory(run.abstract_state.params)
     scores = 256 * 20_000 * 4
     assert need[256] < 256 * 20_000 * 200 * 4 / 20
     assert need[256] - need[16] < 8 * scores

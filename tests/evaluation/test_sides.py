@@ -12,6 +12,7 @@ from numcoke_jax.data.graph import RELATION, SPLITS, NumericGraph, Vocabulary, g
 from numcoke_jax.data.variants import with_inverses
 from numcoke_jax.evaluation.evaluator import Evaluator
 from numcoke_jax.evaluation.ranking import FilteredRanks, selection_filter
+from numcoke_jax.evaluation.scorer import Scorer
 from numcoke_jax.evaluation.sides import cardinalities, cardinality_metrics, relation_metrics, side_metrics
 from numcoke_jax.models.interface import GraphSizes
 from numcoke_jax.system.errors import UserError
@@ -101,13 +102,13 @@ def ranked() -> tuple[Evaluator, Any, dict[int, np.ndarray]]:
     whole = with_inverses(graph())
     sizes = GraphSizes.of(whole)
     model, params = examples.model_and_parameters(examples.config_with(model__name="transe"), sizes)
-    evaluate = Evaluator(model, examples.literals(sizes), whole, chunk=3, selection="seen")
+    scorer = Scorer(model, examples.literals(sizes), whole.vocabulary, chunk=3)
     heads = np.arange(ENTITIES)
     scores = {
-        relation: np.concatenate([block for _, block in evaluate.scored_heads(params, heads, relation)])
+        relation: np.concatenate([block for _, block in scorer.scored_heads(params, heads, relation)])
         for relation in range(2 * RELATIONS)
     }
-    return evaluate, params, scores
+    return Evaluator(scorer, whole, selection="seen"), params, scores
 
 
 def counted(scores: np.ndarray, target: int, rivals: set[int]) -> float:
@@ -136,7 +137,7 @@ def test_ranks_of_both_sides_equal_the_loops(split: str) -> None:
     facts = [tuple(fact) for fact in graph().split(split).tolist()]
     for side, rank in (("heads", head_rank), ("tails", tail_rank)):
         np.testing.assert_array_equal(sides[side].all, [rank(fact, "all") for fact in facts])
-    np.testing.assert_array_equal(evaluate.ranks(params, split).all, sides["tails"].all)
+    np.testing.assert_array_equal(evaluate.sides(params, split).all, sides["tails"].all)["tails"]
     assert (sides["heads"].all != sides["tails"].all).any()
 
 

@@ -32,7 +32,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def with_report(trained: Trained) -> Trained:
     """The same with the metrics that the program would report."""
     found = {
-        split: summaries(trained.run.evaluate.ranks(trained.params, split)) for split in ("valid", "test")
+        split: summaries(trained.run.evaluator.sides(trained.params, split)["tails"])
+        for split in ("valid", "test")
     }
     report = {split: ranks["all"] | {"exclude_self": ranks["exclude_self"]} for split, ranks in found.items()}
     return dataclasses.replace(trained, report=report)

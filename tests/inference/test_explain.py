@@ -55,7 +55,7 @@ def test_attention_and_experts_share_one(trained: Trained, found: dict[str, Any]
 
 
 def test_the_rank_is_that_of_the_evaluation(trained: Trained) -> None:
-    ranks = trained.run.evaluate.ranks(trained.params, "test").all
+    ranks = trained.run.evaluator.sides(trained.params, "test")["tails"].all
     for fact, rank in zip(trained.run.graph.test[:3], ranks[:3], strict=True):
         explained = explain(trained, int(fact[HEAD]), int(fact[RELATION]), int(fact[TAIL]))
         assert explained["rank"] == rank and explained["known"] == "test" and "what_if" not in explained
@@ -87,7 +87,7 @@ def test_a_what_if_is_the_score_of_the_changed_graph(trained: Trained, found: di
     loaded = dataclasses.replace(trained.run.loaded, graph=changed)
     run = dataclasses.replace(create_run(trained.run.config, loaded), scale=trained.run.scale)
     literals = trained.run.scale.literals(changed.values, changed.observed)
-    run.evaluate._literals = literals
+    run.scorer._literals = literals
     other = explain(dataclasses.replace(trained, run=dataclasses.replace(run, literals=literals)), 5, 0, 2)
     what_if = found["what_if"]
     assert {key: what_if[key] for key in ("score", "probability", "rank")} == pytest.approx(

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, LoadedGraph, NumericGraph
+from numcoke_jax.evaluation.ranking import summaries
 from numcoke_jax.evaluation.sides import other_sides
 from numcoke_jax.inference.audit import FAULT, FINE, audit
 from numcoke_jax.inference.explain import explain
@@ -105,8 +106,8 @@ def test_the_audit_counts_both_sides_and_finds_no_fault(folder: Path, selection:
 def with_report(trained: Trained) -> Trained:
     report = {}
     for split in ("valid", "test"):
-        sides = trained.run.evaluate.sides(trained.params, split)
-        whole = trained.run.evaluate(trained.params, split)
+        sides = trained.run.evaluator.sides(trained.params, split)
+        whole = summaries(sides["tails"])
         report[split] = whole["all"] | {"exclude_self": whole["exclude_self"]} | other_sides(sides)
     return dataclasses.replace(trained, report=report)
 
@@ -123,7 +124,7 @@ def test_an_inverse_fact_of_the_test_in_training_is_found_by_the_audit(folder: P
 def test_heads_are_asked_by_the_inverse_as_they_were_ranked(folder: Path) -> None:
     trained = untrained(config_of(folder, data__inverse=True))
     graph, predictor = trained.run.graph, trained.predictor()
-    ranks = trained.run.evaluate.sides(trained.params, "test")["heads"].all
+    ranks = trained.run.evaluator.sides(trained.params, "test")["heads"].all
     names = graph.vocabulary.entities
     for (head, relation, tail), rank in zip(graph.test.tolist(), ranks, strict=True):
         every = graph.known("train", "valid", "test").tolist()
@@ -158,7 +159,7 @@ def test_an_inverse_of_a_comparison_costs_nothing_and_is_the_same_scale_downward
     heads = np.arange(both.run.graph.num_entities)
     for relation in (0, 1):
         scores = {
-            r: np.concatenate([part for _, part in both.run.evaluate.scored_heads(both.params, heads, r)])
+            r: np.concatenate([part for _, part in both.run.scorer.scored_heads(both.params, heads, r)])
             for r in (relation, relation + 2)
         }
         apart = ~np.eye(len(heads), dtype=bool)
@@ -182,7 +183,7 @@ def test_the_mirrored_scale_is_the_one_that_is_fitted_to_turned_facts() -> None:
     np.testing.assert_allclose(fitted["entity_width"], mirrored["entity_width"], atol=1e-3)
     heads = np.arange(40)
     (_, expected), (_, found) = (
-        next(trained.run.evaluate.scored_heads(trained.params, heads[:3], relation))
+        next(trained.run.scorer.scored_heads(trained.params, heads[:3], relation))
         for trained, relation in ((below, 0), (both, 1))
     )
     np.testing.assert_allclose(found, expected, rtol=5e-3, atol=5e-3)
@@ -214,7 +215,7 @@ def test_models_that_read_facts_are_told_each_once(folder: Path, name: str) -> N
     }
     np.testing.assert_array_equal(runs[True].literals.facts, runs[False].literals.facts)
     params = untrained(runs[True].config, runs[True]).params
-    encoded = runs[True].evaluate.encode(params, 1), runs[True].evaluate.encode(params, 0)
+    encoded = runs[True].scorer.encode(params, 1), runs[True].scorer.encode(params, 0)
     if name == "kbln":
         inverse, own = (part.numeric for part in encoded)
         np.testing.assert_allclose(inverse.centre, -own.centre, rtol=1e-6)

@@ -71,17 +71,17 @@ def test_known_facts_are_left_out_or_named_with_their_split(predictor: Predictor
 
 
 def test_ranks_are_those_of_the_evaluation(trained: Trained, predictor: Predictor) -> None:
-    graph, evaluate = predictor.graph, trained.run.evaluate
+    graph, scorer = predictor.graph, trained.run.scorer
     sizes = {"num_entities": graph.num_entities, "num_relations": graph.num_relations}
     for splits in ((), ("train",), ("train", "valid")):
         known = TailIndex.from_triples(*(graph.split(split) for split in splits), **sizes)
         ranks = filtered_ranks(
-            functools.partial(evaluate.encode, trained.params),
-            functools.partial(evaluate.score, trained.params),
+            functools.partial(scorer.encode, trained.params),
+            functools.partial(scorer.score, trained.params),
             graph.test,
             known,
             graph.num_entities,
-            evaluate.chunk,
+            scorer.chunk,
         )
         settings = AnswerSettings(splits=splits)
         answers = predictor.answer(graph.test[:, [HEAD, RELATION]], settings)

@@ -67,7 +67,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]
     trained = untrained(numcoke(config_of(write_folder(folder / "graph"), **changes)))
     run = trained.run
     with compiled_fast():
-        ranks = {split: run.evaluate.sides(trained.params, split) for split in ("valid", "test")}
+        ranks = {split: run.evaluator.sides(trained.params, split) for split in ("valid", "test")}
         found = {}
         for split, sides in ranks.items():
             whole = summaries(sides["tails"])

@@ -53,7 +53,7 @@ def test_a_lost_best_checkpoint_is_told_and_the_best_of_those_left_reported(
             name.step: checkpoints.restore(name).state.params for name in checkpoints.names() if name.step > 6
         }
     metrics = {
-        step: straight.run.evaluate.for_selection(params)["all"]["mrr"] for step, params in left.items()
+        step: straight.run.evaluator.for_selection(params)["all"]["mrr"] for step, params in left.items()
     }
     best = max(metrics, key=lambda step: (metrics[step], -step))
     assert sorted(metrics) == [9, 12] and report["best_epoch"] == best // 3

@@ -68,7 +68,7 @@ def test_a_stop_in_every_step_one_after_the_other(straight: Straight, tmp_path: 
 def test_a_stop_in_a_validation_saves_the_state_and_validates_later(
     straight: Straight, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, validation: int
 ) -> None:
-    evaluate = straight.run.evaluate
+    evaluate = straight.run.evaluator
     with monkeypatch.context() as patch:
         rank = call_before(validation, terminate, evaluate.for_selection)
         patch.setattr(evaluate, "for_selection", rank)

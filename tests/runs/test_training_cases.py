@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from numcoke_jax.cli.main import main
+from numcoke_jax.evaluation.ranking import summaries
 from numcoke_jax.inference.trained import load_trained
 from numcoke_jax.runs import memory
 from numcoke_jax.runs.create import create_run
@@ -212,14 +213,14 @@ def with_validation(run: Run, sequence: list[float], order: list[str]) -> Run:
         order.append("selection")
         return {"all": {**metrics, "mrr": next(forced)}, "exclude_self": {**metrics, "mrr": 0.0}}
 
-    rank = run.evaluate._rank
+    rank = run.evaluator._rank
 
     def watched(params: Any, split: str, *rest: Any) -> Any:
         order.append(split)
         return rank(params, split, *rest)
 
-    run.evaluate.for_selection = for_selection  # type: ignore[method-assign]
-    run.evaluate._rank = watched  # type: ignore[assignment, method-assign]
+    run.evaluator.for_selection = for_selection  # type: ignore[method-assign]
+    run.evaluator._rank = watched  # type: ignore[assignment, method-assign]
     return run
 
 
@@ -241,8 +242,9 @@ def test_e09_the_best_epoch_is_reported_restored_and_loaded(cases_dir: Path, tmp
     trained = load_trained(tmp_path / "run", pytest.fail)
     best = arrays_of(newest.state.replace(params=trained.params))
     assert best == epoch_two
+    found = summaries(trained.run.evaluator.sides(trained.params, "test")["tails"])["all"]
     assert {name: report["test"][name] for name in ("mrr", "mr")} == {
-        name: trained.run.evaluate(trained.params, "test")["all"][name] for name in ("mrr", "mr")
+        name: found[name] for name in ("mrr", "mr")
     }
 
 

@@ -105,8 +105,8 @@ def test_predictions_are_the_models_scores(finished: Any, tmp_path: Path) -> Non
     with compiled_fast():
         assert main([*flags, "--head=e15", "--known=mark", "--top=16"]) == 0
         trained = load_trained(workdir, pytest.fail)
-        names, evaluate = trained.run.graph.vocabulary.entities, trained.run.evaluate
-        ((_, scores),) = evaluate.scored_heads(trained.params, np.array([names.index("e15")]), 0)
+        names, scorer = trained.run.graph.vocabulary.entities, trained.run.scorer
+        ((_, scores),) = scorer.scored_heads(trained.params, np.array([names.index("e15")]), 0)
     answers = pd.read_csv(tmp_path / "tails.csv").set_index("tail")["score"]
     assert len(answers) == 16
     np.testing.assert_allclose(answers[list(names)], scores[0], rtol=1e-5, atol=1e-6)
