@@ -14,9 +14,10 @@ from numcoke_jax.config.schema import KEYS
 from numcoke_jax.data.graph import LoadedGraph, graph_hash
 from numcoke_jax.data.load import load_graph
 from numcoke_jax.runs.create import trained_on
-from numcoke_jax.runs.file_names import CONFIG_FILE, REPORT_FILE
+from numcoke_jax.runs.file_names import CONFIG_FILE
 from numcoke_jax.runs.loop import train_and_evaluate
 from numcoke_jax.runs.screen import Screen
+from numcoke_jax.runs.stored import read_report
 from numcoke_jax.runs.workdir import flat_config
 from numcoke_jax.system.errors import UserError, printable, shown_path
 from numcoke_jax.system.files import read_json, write_json_atomically
@@ -25,7 +26,6 @@ FAILED_FILE = "failed.json"  # why a loss or score was not finite: the run is no
 CONSOLE_FILE = "console.log"  # what the run would have shown on the screen
 CONFIG_FLAG = "--config, with two dashes"  # -config=FILE is passed on, and would be the config of every run
 Key = TypeVar("Key")
-REPORT_PARTS = {"seed", "valid", "test", "environment"}
 
 
 def round_command(arguments: Sequence[str]) -> Command:
@@ -229,9 +229,7 @@ def _finished_report(command: Command) -> dict[str, Any] | None:
     try:
         if read_json(command.workdir / CONFIG_FILE) != flat_config(command.config):
             return None  # another config: training refuses it, or resumes if only the length differs
-        report = read_json(command.workdir / REPORT_FILE)
+        report = read_report(command.workdir)
     except UserError:  # missing or damaged: trained again
         return None
-    if not isinstance(report, dict) or not report.keys() >= REPORT_PARTS:
-        return None
-    return report if report.get("complete") is True else None  # else the training knows whether it is
+    return dict(report) if report.get("complete") is True else None  # else the training knows whether it is

@@ -128,7 +128,7 @@ class Model:
     @property
     def report(self) -> dict[str, Any]:
         """Metrics of the run, as in report.json; {} if that is missing."""
-        return self.trained.report
+        return dict(self.trained.report or {})
 
     def predict(
         self,

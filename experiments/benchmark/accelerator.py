@@ -34,7 +34,8 @@ import rich.console
 from rich.table import Table
 
 from numcoke_jax.cli.commands import OneLineParser, as_file, run_command
-from numcoke_jax.runs.file_names import METRICS_FILE, REPORT_FILE
+from numcoke_jax.runs.file_names import METRICS_FILE
+from numcoke_jax.runs.stored import read_report
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.system.files import read_json, write_json_atomically
 
@@ -121,7 +122,7 @@ class Machine:
 def same_bits(machine: Machine) -> dict[str, Any]:
     """Whether a seed gives the same log twice."""
     first, second = (machine.trained(name, **FLOAT32) for name in ("first", "second"))
-    device = read_json(machine.place / "first" / REPORT_FILE)["environment"]["device_kind"]
+    device = read_report(machine.place / "first")["environment"]["device_kind"]
     return {"ok": first == second, "rows": len(first), "device": device, "xla_flags": DETERMINISTIC}
 
 
@@ -166,7 +167,7 @@ def fb15k_237(machine: Machine) -> dict[str, Any]:
     workdir = machine.place / "fb15k_237"
     began = time.monotonic()
     machine.run([*TRAIN, "fb15k_237", *machine.sizes["fb15k_237"], f"--workdir={workdir}"])
-    report = read_json(workdir / REPORT_FILE)
+    report = read_report(workdir)
     whole = time.monotonic() - began
     return {"seconds": report["seconds"], "whole_seconds": whole, "mrr": report["test"]["mrr"]}
 

@@ -6,12 +6,13 @@ facts of all splits.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph
 from numcoke_jax.evaluation.metrics import RankSums
-from numcoke_jax.evaluation.ranking import FilteredRanks
+from numcoke_jax.evaluation.ranking import FilteredRanks, summaries
 
 CARDINALITIES = ("1-1", "1-n", "n-1", "n-n")  # heads of a tail - tails of a head
 MANY = 1.5  # answers to a question
@@ -37,6 +38,12 @@ def side_metrics(ranks: Mapping[str, FilteredRanks], where: np.ndarray | slice =
       where: which of the split's facts.
     """
     return RankSums.from_ranks(ranks["tails"].all[where]).summary() | other_sides(ranks, where)
+
+
+def split_metrics(ranks: Mapping[str, FilteredRanks]) -> dict[str, Any]:
+    """`side_metrics` of all facts of a split; "exclude_self": of tails, the head not a candidate."""
+    tails = summaries(ranks["tails"])
+    return {**tails["all"], "exclude_self": tails["exclude_self"], **other_sides(ranks)}
 
 
 def other_sides(ranks: Mapping[str, FilteredRanks], where: np.ndarray | slice = slice(None)) -> dict:

@@ -160,7 +160,7 @@ def _manifest(
         "made_again_by": command,
         "sizes": {"entities": run.graph.num_entities, "relations": run.graph.num_relations},
         "model": run.config.model.name,
-        "best_epoch": trained.report.get("best_epoch"),
+        "best_epoch": trained.report and trained.report["best_epoch"],
         "data_sha256": environment["data_sha256"],
         "packages": packages,
         "python": environment["python"],

@@ -10,20 +10,19 @@ from numcoke_jax.runs.create import create_run
 from numcoke_jax.runs.file_names import REPORT_FILE
 from numcoke_jax.runs.resume import Progress, Warn, checkpoints_of, newest_state
 from numcoke_jax.runs.run import Run
-from numcoke_jax.runs.stored import run_config
+from numcoke_jax.runs.stored import Report, read_report, run_config
 from numcoke_jax.runs.unseen import NewEntities, extended
 from numcoke_jax.system.errors import UserError, shown_path
-from numcoke_jax.system.files import read_json
 
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """A run with its best parameters, what makes its scores probabilities, and its report.json."""
+    """A run with its best parameters, what makes its scores probabilities, and report.json if it is there."""
 
     run: Run
     params: Any
     calibration: Calibration = Calibration()
-    report: dict[str, Any] = dataclasses.field(default_factory=dict)
+    report: Report | None = None
 
     def predictor(self, new: NewEntities | None = None) -> Predictor:
         """Answers queries about the run's own entities, and about `new` ones after them."""
@@ -50,22 +49,12 @@ def load_trained(workdir: pathlib.Path, warn: Warn) -> Trained:
             raise UserError(f"{shown_path(workdir)}: no checkpoint was validated; train there first")
         if int(state.step) != best_step:
             state = checkpoints.restore(checkpoints.usable_at(best_step)).state
-    report = _report_of(workdir, warn)
     where = shown_path(workdir / REPORT_FILE)
+    if not (workdir / REPORT_FILE).exists():
+        warn(f"there is no {where}: probabilities are not calibrated; numcoke eval writes it")
+        return Trained(run, state.params)
+    report = read_report(workdir)
     calibration = Calibration.from_report(report.get("calibration"), run.graph.vocabulary.relations, where)
-    if report and not calibration.fitted:
+    if not calibration.fitted:
         warn(f"{where} has no calibration: probabilities are sigmoids of the raw scores")
     return Trained(run, state.params, calibration, report)
-
-
-def _report_of(workdir: pathlib.Path, warn: Warn) -> dict[str, Any]:
-    path = workdir / REPORT_FILE
-    if not path.exists():
-        warn(f"there is no {shown_path(path)}: probabilities are not calibrated; numcoke eval writes it")
-        return {}
-    report = read_json(path)
-    if not isinstance(report, dict):
-        raise UserError(
-            f"{shown_path(path)} is not a report of this program; write it again with numcoke eval"
-        )
-    return report

@@ -9,9 +9,9 @@ from typing import Any
 from numcoke_jax.config.checks import flatten, without_removed
 from numcoke_jax.config.schema import default_config
 from numcoke_jax.evaluation.metrics import METRICS
-from numcoke_jax.runs.file_names import REPORT_FILE
+from numcoke_jax.runs.file_names import CONFIG_FILE
 from numcoke_jax.runs.order_tables import ORDER_TITLES
-from numcoke_jax.runs.stored import Report
+from numcoke_jax.runs.stored import Report, read_report
 from numcoke_jax.system.errors import UserError, shown_path
 from numcoke_jax.system.files import read_json
 
@@ -57,10 +57,11 @@ def comparison(runs: Sequence[FinishedRun]) -> dict[str, Any]:
       "config": {key: [value per run]} for the keys that differ, "same_data": bool, or None if a run
       does not say}; what a run does not have is None.
     """
+    orders = [run.report.get("order") for run in runs]
     hashes = [run.report.get("environment", {}).get("data_sha256") for run in runs]
     return {
         "runs": [_row(run) for run in runs],
-        "order_relations": _by_relation([(run.report.get("order") or {}).get("relations") for run in runs]),
+        "order_relations": _by_relation([order and order["relations"] for order in orders]),
         "relations": _by_relation([run.report.get("relations") for run in runs], "mrr"),
         "relations_both": _by_relation([_of_both_sides(run.report.get("relations")) for run in runs], "mrr"),
         "cardinalities": _by_relation([run.report.get("cardinalities") for run in runs], "mrr"),
@@ -93,34 +94,29 @@ def differing(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 
 def _read_run(workdir: Path, name: str) -> FinishedRun:
-    where = shown_path(workdir)
     if not workdir.is_dir():
-        raise UserError(f"{where}: there is no such folder; give workdirs of finished runs")
-    if not (workdir / REPORT_FILE).exists():
-        raise UserError(f"{where} has no {REPORT_FILE}: the run is not finished, or this is not a workdir")
-    report, config = read_json(workdir / REPORT_FILE), read_json(workdir / "config.json")
+        raise UserError(f"{shown_path(workdir)}: there is no such folder; give workdirs of finished runs")
+    report, config = read_report(workdir), read_json(workdir / CONFIG_FILE)
+    if not isinstance(config, dict):
+        raise UserError(f"{shown_path(workdir / CONFIG_FILE)} is not a config written by this program")
     defaults = json.loads(json.dumps(flatten(default_config())))  # as a stored config has them
-    try:
-        run = FinishedRun(name, report, {**defaults, **without_removed(config)})
-        comparison([run])
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise UserError(f"{where}: {REPORT_FILE} is not a report of this program; write it again") from None
-    return run
+    return FinishedRun(name, report, {**defaults, **without_removed(config)})
 
 
 def _row(run: FinishedRun) -> dict[str, Any]:
     report = run.report
     calibration, order = report.get("calibration"), report.get("order")
+    splits: dict[str, Mapping[str, Any]] = {"valid": report["valid"], "test": report["test"]}
     return {
         "run": run.name,
         **{key: report[key] for key in ("seed", "best_epoch", "seconds")},
         "complete": report.get("complete"),
         "order": order
         and {
-            **{name: order["all"][name] for name in ORDER_TITLES},
-            "narrowest_quarter": order["narrowest_quarter"]["order_accuracy"],
+            **{name: order["all"].get(name) for name in ORDER_TITLES},
+            "narrowest_quarter": order["narrowest_quarter"].get("order_accuracy"),
         },
-        **{split: {name: report[split][name] for name in METRICS} for split in ("valid", "test")},
+        **{split: {name: metrics[name] for name in METRICS} for split, metrics in splits.items()},
         **{side: report["test"].get(side) for side in ("heads", "both")},
         "calibration_error": calibration["test"]["after"]["ece"] if calibration else None,
         "inductive_mrr": report["inductive"]["mrr"] if "inductive" in report else None,

@@ -6,7 +6,7 @@ Works on report.json alone: needs no model and no data.
 from collections.abc import Mapping
 from typing import Any
 
-from numcoke_jax.runs.stored import Report
+from numcoke_jax.runs.stored import Order
 
 ORDER_TITLES = {
     "count": "pairs",
@@ -33,24 +33,23 @@ ABOUT_MRR = (
 )
 
 
-def order_rows(report: Report, most: int) -> tuple[list[tuple[str, Mapping[str, Any]]], str]:
-    """The rows of a report's order table and what its caption adds.
+def order_rows(order: Order | None, most: int) -> tuple[list[tuple[str, Mapping[str, Any]]], str]:
+    """The rows of an order table and what its caption adds.
 
     Args:
-      report: of a run; one without "order" has no rows.
+      order: of a report; without one there are no rows.
       most: relations shown, those with the lowest accuracy first.
 
     Returns:
       [(name, measures)]: all pairs, the narrowest quarter if gaps are known, then the relations if there are
       several; and "" or ", the 3 least accurate of 9 relations".
     """
-    found = report.get("order")
-    if not found or not found["all"]["count"]:
+    if not order or not order["all"]["count"]:
         return [], ""
-    rows = [("all pairs", found["all"])]
-    if found["narrowest_quarter"]["count"]:
-        rows.append(("narrowest, seen", found["narrowest_quarter"]))
-    measured = {name: row for name, row in found["relations"].items() if row["count"]}
+    rows: list[tuple[str, Mapping[str, Any]]] = [("all pairs", order["all"])]
+    if order["narrowest_quarter"]["count"]:
+        rows.append(("narrowest, seen", order["narrowest_quarter"]))
+    measured: dict[str, Any] = {name: row for name, row in order["relations"].items() if row["count"]}
     if len(measured) < 2:
         return rows, ""
     names = sorted(measured, key=lambda name: (measured[name]["order_accuracy"], name))

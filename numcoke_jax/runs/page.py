@@ -93,7 +93,7 @@ def write_html_report(run: Run, params: Any, report: Report, workdir: Path) -> N
         _environment(report),
     ]
     test = report["test"]
-    measured, _ = order_rows(report, 0)
+    measured, _ = order_rows(report.get("order"), 0)
     accuracy = f"test order accuracy {number(measured[0][1]['order_accuracy'])}, " if measured else ""
     summary = (
         f"{run.config.model.name}, seed {report['seed']}, best epoch {report['best_epoch']}, trained in "
@@ -127,7 +127,7 @@ def metric_cells(metrics: Mapping[str, Any]) -> list[str]:
 
 
 def _order(report: Report) -> Section | None:
-    rows, more = order_rows(report, MOST_ROWS)
+    rows, more = order_rows(report.get("order"), MOST_ROWS)
     if not rows:
         return None
     columns = ["pairs of", *ORDER_TITLES.values()]
@@ -141,9 +141,10 @@ def _order(report: Report) -> Section | None:
 
 def _references(report: Report) -> list[Table]:
     """The model beside rules that learn nothing; none in a report of an older version."""
-    found = (report.get("order") or {}).get("references")
-    if not found:
+    order = report.get("order")
+    if not order or "references" not in order:
         return []
+    found = order["references"]
     names = sorted(found["relations"], key=lambda name: (found["relations"][name]["model"], name))
     rows = [("all that compare", found["all"]), *((name, found["relations"][name]) for name in names)]
     columns = ("model", *RULES)
@@ -167,10 +168,10 @@ def compared_in_words(field: str, weight: float) -> str:
 def _results(report: Report) -> Section:
     rows = []
     for split in ("valid", "test"):
-        rows.append([split, *metric_cells(report[split])])
-        rows.append([f"{split}, head not a candidate", *metric_cells(report[split]["exclude_self"])])
-        if "both" in report[split]:
-            rows += [[f"{split}, {side}", *metric_cells(report[split][side])] for side in SIDES]
+        metrics: Mapping[str, Any] = report[split]
+        rows.append([split, *metric_cells(metrics)])
+        rows.append([f"{split}, head not a candidate", *metric_cells(metrics["exclude_self"])])
+        rows += [[f"{split}, {side}", *metric_cells(metrics[side])] for side in SIDES if side in metrics]
     if "inductive" in report:
         found = report["inductive"]
         rows.append([f"{found['entities']} entities held out", *metric_cells(found)])
@@ -183,7 +184,7 @@ def _results(report: Report) -> Section:
 
 
 def _relations(report: Report) -> Section | None:
-    found = report["relations"]
+    found: Mapping[str, Any] = report["relations"]
     names = sorted(found, key=lambda name: found[name]["mrr"])[:MOST_ROWS]
     if not names:
         return None

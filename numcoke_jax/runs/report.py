@@ -1,29 +1,22 @@
-"""The report of a trained run: both splits ranked with the best checkpoint, and what else is said of it.
-
-What a run leaves behind for people and other programs: report.json, vocabulary.json.
-
-A file is complete or absent: it is written under another name, flushed to the disk and renamed.
-"""
+"""The report of a trained run: both splits ranked with the best checkpoint, and what else is said of it."""
 
 import dataclasses
 import functools
 import os
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from numcoke_jax.data.graph import RELATION, SPLITS, NumericGraph
+from numcoke_jax.data.graph import RELATION, SPLITS
 from numcoke_jax.data.variants import unseen_relations
 from numcoke_jax.evaluation.calibration import calibrate
-from numcoke_jax.evaluation.metrics import METRICS
 from numcoke_jax.evaluation.order_measures import order_measures
 from numcoke_jax.evaluation.orders import compared_fields, field_of_relation, orders_of_split, summary
-from numcoke_jax.evaluation.ranking import summaries
 from numcoke_jax.evaluation.reference_orders import reference_orders
-from numcoke_jax.evaluation.sides import cardinality_metrics, other_sides, relation_metrics
+from numcoke_jax.evaluation.sides import cardinality_metrics, relation_metrics, split_metrics
 from numcoke_jax.models.padding import PaddedEncoding
 from numcoke_jax.runs.checkpoints import Checkpoints
 from numcoke_jax.runs.environment import describe_environment
@@ -32,13 +25,14 @@ from numcoke_jax.runs.page import write_html_report
 from numcoke_jax.runs.resume import Progress, is_complete, keep_best
 from numcoke_jax.runs.run import Run
 from numcoke_jax.runs.screen import Screen
-from numcoke_jax.runs.stored import Report
+from numcoke_jax.runs.stored import Report, read_report, write_report
 from numcoke_jax.runs.unseen import rank_held_out
 from numcoke_jax.runs.workdir import flat_config, keep_config, keep_vocabulary
 from numcoke_jax.system.errors import UserError
-from numcoke_jax.system.files import read_json, write_json_atomically
+from numcoke_jax.system.files import read_json
 from numcoke_jax.system.processes import fetch, leads
 
+IF_ANY = ("compared_fields", "unseen_relations", "inductive", "faults")  # keys that are left out if empty
 SMALLEST = 1e-12  # probability that is told from 0
 
 
@@ -51,17 +45,16 @@ def finished_report(run: Run, progress: Progress, workdir: pathlib.Path) -> Repo
     if not is_complete(run, progress) or not (workdir / HTML_FILE).exists():
         return None
     try:
-        report: Report = read_json(workdir / REPORT_FILE)
-        fits = report["best_epoch"] == progress.patience.best_epoch and report["seed"] == run.config.seed
-        fits = fits and calibration_kind(report) == run.config.eval.calibration
-        if not fits or not {"valid", "test", "environment"} <= report.keys():
-            return None
-    except (UserError, KeyError, TypeError, AttributeError):  # missing, damaged or something else
+        report = read_report(workdir)
+    except UserError:  # missing, damaged or something else
+        return None
+    of_it = report["best_epoch"], report["seed"], calibration_kind(report)
+    if of_it != (progress.patience.best_epoch, run.config.seed, run.config.eval.calibration):
         return None
     if report.get("complete") is not True:
         report["complete"] = True
         if leads():
-            write_json_atomically(workdir / REPORT_FILE, report)
+            write_report(workdir, report)
     return report
 
 
@@ -80,45 +73,58 @@ def rank_and_report(
     """
     progress = keep_best(run, checkpoints, progress, console.warn)
     params = checkpoints.restore(checkpoints.usable_at(progress.patience.best_step)).state.params
-    every_rank = {split: run.evaluator.sides(params, split) for split in ("valid", "test")}
-    ranks = {split: summaries(found["tails"]) for split, found in every_rank.items()}
-    report = build_report(
-        seed=run.config.seed,
-        best_epoch=progress.patience.best_epoch,
-        seconds=progress.seconds,
-        complete=_at_its_end(run, progress, workdir),
-        graph=run.graph,
-        valid=ranks["valid"]["all"] | {"exclude_self": ranks["valid"]["exclude_self"]},
-        test=ranks["test"]["all"] | {"exclude_self": ranks["test"]["exclude_self"]},
-    )
-    report["selection_mrr"] = progress.patience.best  # what the best checkpoint was chosen by: see `eval`
-    fields = compared_fields(params, run.graph.without_inverses().vocabulary)
-    if first := {name: dataclasses.asdict(found[0]) for name, found in fields.items() if found[0].weight}:
-        report["compared_fields"] = first
-    if run.graph.first_inverse is not None:
-        report["protocol"] |= {"ranked": "tails and heads", "inverse_relations": True}
-        report["valid"] |= other_sides(every_rank["valid"])
-        report["test"] |= other_sides(every_rank["test"])
-    report["relations"] = relation_metrics(run.judged, "test", every_rank["test"])
-    report["cardinalities"] = cardinality_metrics(run.judged, "test", every_rank["test"])
-    if unseen := unseen_relations(run.graph):
-        report["unseen_relations"] = unseen
-    report["order"], report["order_accuracy"] = orders_of(run, params)
-    report["calibration_kind"] = run.config.eval.calibration
-    report["calibration"] = calibration_of(run, params)
-    if run.held_out is not None:
-        report["inductive"] = rank_held_out(run, params)
-    if progress.faults:
-        report["faults"] = list(progress.faults)
+    report = build_report(run, params, progress, complete=_at_its_end(run, progress, workdir))
     if not trained:
-        tell_environments(report, before=workdir / REPORT_FILE)
+        tell_environments(report, workdir)
         if leads():
             _keep_evaluation(run, workdir)
     write_html_report(run, params, report, workdir)
     if leads():  # last: report.json says that the run is finished
-        write_json_atomically(workdir / REPORT_FILE, report)
+        write_report(workdir, report)
     console.result_table(report)
     return report
+
+
+def build_report(run: Run, params: Any, progress: Progress, *, complete: bool) -> Report:
+    """What is said of a run whose best checkpoint has these parameters.
+
+    `complete` is False if training has not come to its end, as with `numcoke eval` on a stopped run.
+    """
+    graph, judged = run.graph, run.judged
+    both = graph.first_inverse is not None
+    ranks = {split: run.evaluator.sides(params, split) for split in ("valid", "test")}
+    order, order_accuracy = orders_of(run, params)
+    report: dict[str, Any] = {
+        "seed": int(run.config.seed),
+        "best_epoch": int(progress.patience.best_epoch),
+        "seconds": round(float(progress.seconds), 3),
+        "complete": complete,
+        **{split: split_metrics(found) for split, found in ranks.items()},
+        "protocol": {
+            "ranked": "tails and heads" if both else "tails",  # not to be compared with each other
+            "filtered_by": list(SPLITS),
+            "ties": "mean rank",
+            "inverse_relations": both,  # added ones; those in the data are relations like any other
+            "facts": {split: len(graph.without_inverses().split(split)) for split in SPLITS},
+        },
+        "environment": describe_environment(graph),
+        "selection_mrr": progress.patience.best,  # what the best checkpoint was chosen by: see `eval`
+        "compared_fields": {
+            name: dataclasses.asdict(fields[0])
+            for name, fields in compared_fields(params, graph.without_inverses().vocabulary).items()
+            if fields[0].weight
+        },
+        "relations": relation_metrics(judged, "test", ranks["test"]),
+        "cardinalities": cardinality_metrics(judged, "test", ranks["test"]),
+        "unseen_relations": unseen_relations(graph),
+        "order": order,
+        "order_accuracy": order_accuracy,
+        "calibration_kind": run.config.eval.calibration,
+        "calibration": calibration_of(run, params),
+        "inductive": rank_held_out(run, params) if run.held_out else {},
+        "faults": list(progress.faults),
+    }
+    return cast(Report, {key: found for key, found in report.items() if found or key not in IF_ANY})
 
 
 def _at_its_end(run: Run, progress: Progress, workdir: pathlib.Path) -> bool:
@@ -206,56 +212,15 @@ def set_report_aside(workdir: pathlib.Path) -> None:
             os.replace(workdir / name, workdir / f"previous-{name}")
 
 
-def build_report(
-    *,
-    seed: int,
-    best_epoch: int,
-    seconds: float,
-    complete: bool,
-    graph: NumericGraph,
-    valid: Mapping[str, Any],
-    test: Mapping[str, Any],
-) -> Report:
-    """The beginning of report.json.
-
-    Args:
-      seed: config.seed of the run.
-      best_epoch: the epoch whose parameters were ranked.
-      seconds: wall-clock seconds of training over all its parts.
-      complete: False if training has not come to its end, as with `numcoke eval` on a stopped run.
-      graph: the data, for their hash among the facts about the environment.
-      valid, test: count, mrr, mr, hits@1, hits@3, hits@10, and the same under exclude_self.
-
-    Returns:
-      A split as given, with its keys in a fixed order.  Metrics of a split without queries are None.
-    """
-    return {
-        "seed": int(seed),
-        "best_epoch": int(best_epoch),
-        "seconds": round(float(seconds), 3),
-        "complete": bool(complete),
-        "valid": _metrics(valid) | {"exclude_self": _metrics(valid["exclude_self"])},
-        "test": _metrics(test) | {"exclude_self": _metrics(test["exclude_self"])},
-        "protocol": {
-            "ranked": "tails",  # without data.inverse: not to be compared with a mean over both sides
-            "filtered_by": list(SPLITS),
-            "ties": "mean rank",
-            "inverse_relations": False,  # no added ones; those in the data are relations like any other
-            "facts": {split: len(graph.without_inverses().split(split)) for split in SPLITS},
-        },
-        "environment": describe_environment(graph),
-    }
-
-
-def tell_environments(report: Report, *, before: Path) -> None:
+def tell_environments(report: Report, workdir: Path) -> None:
     """Entries of a report by a process that only evaluates.
 
-    `environment` is where the run was trained, as the report in the file `before` tells;
+    `environment` is where the run was trained, as the report in `workdir` tells;
     `evaluation_environment` is where this report was made, if that is another one.
     """
     try:
-        trained, here = read_json(before)["environment"], report["environment"]
-    except (UserError, KeyError, TypeError):  # missing, damaged or something else
+        trained, here = read_report(workdir)["environment"], report["environment"]
+    except (UserError, KeyError):  # missing, damaged or something else
         return
     if trained != here:
         report["environment"], report["evaluation_environment"] = trained, here
@@ -263,15 +228,5 @@ def tell_environments(report: Report, *, before: Path) -> None:
 
 def calibration_kind(report: Report) -> str:
     """The `eval.calibration` of a report; one that is older than this entry tells by what it holds."""
-    found = report["calibration"]
+    found = report.get("calibration")
     return report.get("calibration_kind", "none" if found is None else found["kind"])
-
-
-def _metrics(metrics: Mapping[str, Any]) -> dict[str, float | int | None]:
-    return {name: _metric(metrics[name]) for name in METRICS}
-
-
-def _metric(value: Any) -> float | int | None:
-    if value is None or isinstance(value, int):
-        return value
-    return int(value) if isinstance(value, np.integer) else float(value)

@@ -133,7 +133,7 @@ class Screen(Console):
 
     def result_table(self, report: Report) -> None:
         """The order measures of the test facts; then the ranks of both splits, also without the head."""
-        rows, more = order_rows(report, MOST_RELATIONS)
+        rows, more = order_rows(report.get("order"), MOST_RELATIONS)
         if rows:
             columns = ("test facts", *(f">{title}" for title in TERMINAL_TITLES))
             cells = [(name, *order_cells(measures)[: len(TERMINAL_TITLES)]) for name, measures in rows]
@@ -144,21 +144,17 @@ class Screen(Console):
         table.add_column("count", justify="right", no_wrap=True)
         for title in METRIC_TITLES.values():
             table.add_column(title, justify="right", no_wrap=True)
+        ranked: list[tuple[str, Mapping[str, Any]]] = []
         for split in ("valid", "test"):
-            for name, metrics in ((split, report[split]), ("  without head", report[split]["exclude_self"])):
-                values = [_number(metric, metrics[metric]) for metric in METRIC_TITLES]
-                style = "bold" if name == "test" else ""
-                table.add_row(name, _number("count", metrics["count"]), *values, style=style)
-        for side in SIDES if "both" in report["test"] else ():
-            metrics = report["test"][side]
-            values = [_number(metric, metrics[metric]) for metric in METRIC_TITLES]
-            table.add_row(f"  test, {side}", _number("count", metrics["count"]), *values)
+            ranked += [(split, report[split]), ("  without head", report[split]["exclude_self"])]
+        test: Mapping[str, Any] = report["test"]
+        ranked += [(f"  test, {side}", test[side]) for side in SIDES if side in test]
         if "inductive" in report:
-            for name, key in (("new entities", None), ("  raw values", "raw_values")):
-                metrics = report["inductive"][key] if key else report["inductive"]
-                table.add_row(
-                    name, _number("count", metrics["count"]), *(_number(m, metrics[m]) for m in METRIC_TITLES)
-                )
+            found = report["inductive"]
+            ranked += [("new entities", found), ("  raw values", found["raw_values"])]
+        for name, metrics in ranked:
+            values = [_number(metric, metrics[metric]) for metric in ("count", *METRIC_TITLES)]
+            table.add_row(name, *values, style="bold" if name == "test" else "")
         best = f"best epoch {report['best_epoch']}, seed {report['seed']}, {duration(report['seconds'])}"
         if not rows:
             self._print(Text())

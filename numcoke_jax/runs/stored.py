@@ -1,45 +1,150 @@
-"""What a run has written to its folder, read without JAX: its config, its names, the keys of its report."""
+"""What a run has written to its folder, read without JAX: its config, its names, its report."""
 
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypedDict
+from types import UnionType
+from typing import (
+    Any,
+    NotRequired,
+    TypedDict,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 from ml_collections import ConfigDict
 
 from numcoke_jax.config.files import stored_config
 from numcoke_jax.data.graph import Vocabulary
-from numcoke_jax.runs.file_names import CONFIG_FILE, GRAPH_FOLDER
+from numcoke_jax.runs.file_names import CONFIG_FILE, GRAPH_FOLDER, REPORT_FILE
 from numcoke_jax.system.errors import UserError, printable, shown_path
 from numcoke_jax.system.files import home_path, read_json, write_json_atomically
 
+_MISSING = object()  # of no type
 
-class Report(TypedDict, total=False):
-    """report.json, which `runs/report.py` writes; docs/report.md says what the keys mean.
+Metrics = TypedDict(  # of ranks; None without any
+    "Metrics",
+    {
+        "count": int,
+        "mrr": float | None,
+        "mr": float | None,
+        "hits@1": float | None,
+        "hits@3": float | None,
+        "hits@10": float | None,
+    },
+)
 
-    Any may be missing: in a report of an older version, or because the run has nothing to say.
+
+class SideMetrics(Metrics):
+    """Of tails; where heads are ranked too, of the other sides."""
+
+    exclude_self: NotRequired[Metrics]
+    heads: NotRequired[Metrics]
+    both: NotRequired[Metrics]
+
+
+class CardinalityMetrics(SideMetrics):
+    """Of a number of relations."""
+
+    relations: int
+
+
+class InductiveMetrics(Metrics):
+    """Of the facts of entities that were held out."""
+
+    entities: int
+    exclude_self: Metrics
+    raw_values: Metrics
+
+
+class OrderMeasures(TypedDict):
+    """Of test facts against their reverses, which have more keys if there are any."""
+
+    count: int
+    order_accuracy: NotRequired[float | None]
+
+
+class Order(TypedDict):
+    """Measures of all pairs, of those with the narrowest gaps and by relation."""
+
+    all: OrderMeasures
+    narrowest_quarter: OrderMeasures
+    relations: dict[str, OrderMeasures]
+    references: NotRequired[dict[str, Any]]
+
+
+class Report(TypedDict):
+    """report.json, which `runs/report.py` makes; docs/report.md says what the keys mean.
+
+    Some may be missing: in a report of an older version, or because the run has nothing to say.
     """
 
     seed: int
     best_epoch: int
     seconds: float
-    complete: bool
-    valid: dict[str, Any]
-    test: dict[str, Any]
-    protocol: dict[str, Any]
-    environment: dict[str, Any]
-    selection_mrr: float | None
-    compared_fields: dict[str, Any]
-    relations: dict[str, Any]
-    cardinalities: dict[str, Any]
-    unseen_relations: dict[str, dict[str, int]]
-    order: dict[str, Any] | None
-    order_accuracy: list[dict[str, Any]]
-    calibration_kind: str
-    calibration: dict[str, Any] | None
-    inductive: dict[str, Any]
-    faults: list[Any]
-    evaluation_environment: dict[str, Any]
+    complete: NotRequired[bool]
+    valid: SideMetrics
+    test: SideMetrics
+    protocol: NotRequired[dict[str, Any]]
+    environment: NotRequired[dict[str, Any]]
+    selection_mrr: NotRequired[float | None]
+    compared_fields: NotRequired[dict[str, Any]]
+    relations: NotRequired[dict[str, SideMetrics]]
+    cardinalities: NotRequired[dict[str, CardinalityMetrics]]
+    unseen_relations: NotRequired[dict[str, dict[str, int]]]
+    order: NotRequired[Order | None]
+    order_accuracy: NotRequired[list[Any]]
+    calibration_kind: NotRequired[str]
+    calibration: NotRequired[dict[str, Any] | None]
+    inductive: NotRequired[InductiveMetrics]
+    faults: NotRequired[list[Any]]
+    evaluation_environment: NotRequired[dict[str, Any]]
+
+
+def write_report(workdir: Path, report: Report) -> None:
+    """Writes report.json; `UserError` if that is impossible."""
+    write_json_atomically(workdir / REPORT_FILE, report)
+
+
+def read_report(workdir: Path) -> Report:
+    """The report of the run in `workdir`.
+
+    Raises:
+      UserError: there is none, or the file is damaged or something else.
+    """
+    path = workdir / REPORT_FILE
+    if not path.exists():
+        raise UserError(
+            f"{shown_path(workdir)} has no {REPORT_FILE}: the run is not finished, or this is not a workdir"
+        )
+    report = read_json(path)
+    if (place := _misfit(report, Report, "")) is not None:
+        wrong = f": {place[1:]} is missing or has another form" if place else ""
+        raise UserError(
+            f"{shown_path(path)} is not a report of this program{wrong}; write it again with numcoke eval"
+        )
+    return report
+
+
+def _misfit(value: Any, kind: Any, place: str) -> str | None:
+    """Where a value of JSON is not of `kind`, a type of this file: ".test.mrr"; None if it is."""
+    if kind is Any:
+        return None
+    if isinstance(kind, UnionType):
+        misfits = [_misfit(value, option, place) for option in get_args(kind)]
+        return None if None in misfits else misfits[0]
+    plain = dict if is_typeddict(kind) else get_origin(kind) or kind
+    if not isinstance(value, dict) or plain is not dict:
+        return None if isinstance(value, (int, float) if plain is float else plain) else place
+    if is_typeddict(kind):
+        hints = get_type_hints(kind).items()
+        parts = {key: hint for key, hint in hints if key in value or key in kind.__required_keys__}
+    else:
+        parts = dict.fromkeys(value, get_args(kind)[1])
+    misfits = [_misfit(value.get(key, _MISSING), hint, f"{place}.{key}") for key, hint in parts.items()]
+    return next((misfit for misfit in misfits if misfit is not None), None)
 
 
 def run_config(workdir: Path, warn: Callable[[str], None]) -> ConfigDict:

@@ -14,29 +14,18 @@ import pytest
 from numcoke_jax.cli.main import main
 from numcoke_jax.data.load import load_graph
 from numcoke_jax.evaluation import evaluator, ranking
-from numcoke_jax.evaluation.ranking import summaries
 from numcoke_jax.inference import audit as audit_module
 from numcoke_jax.inference.audit import FAULT, FINE, UNKNOWN, Finding, audit, counted_rank, metrics_of
 from numcoke_jax.inference.trained import Trained
 from numcoke_jax.models.numcoke import NumCoKE
 from numcoke_jax.runs import create as create_module
 from numcoke_jax.runs.create import create_run
-from tests.tiny_runs import config_of, numcoke, train, untrained, write_folder
+from tests.tiny_runs import config_of, numcoke, train, untrained, with_report, write_folder
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_folder(tmp_path_factory.mktemp("audit") / "graph", entities=14, relation="size_comp")
-
-
-def with_report(trained: Trained) -> Trained:
-    """The same with the metrics that the program would report."""
-    found = {
-        split: summaries(trained.run.evaluator.sides(trained.params, split)["tails"])
-        for split in ("valid", "test")
-    }
-    report = {split: ranks["all"] | {"exclude_self": ranks["exclude_self"]} for split, ranks in found.items()}
-    return dataclasses.replace(trained, report=report)
 
 
 def audited(trained: Trained) -> dict[str, Finding]:
@@ -129,6 +118,7 @@ def test_ties_at_their_best_or_worst_rank_are_found(
 
 def test_an_embellished_report_is_found(folder: Path) -> None:
     trained = with_report(untrained(config_of(folder)))
+    assert trained.report and trained.report["test"]["mrr"]
     trained.report["test"]["mrr"] += 1e-6
     assert faults(trained) == {"report: test"}
 

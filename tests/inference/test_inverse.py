@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, LoadedGraph, NumericGraph
-from numcoke_jax.evaluation.ranking import summaries
-from numcoke_jax.evaluation.sides import other_sides
 from numcoke_jax.inference.audit import FAULT, FINE, audit
 from numcoke_jax.inference.explain import explain
 from numcoke_jax.inference.impute import impute
@@ -33,6 +31,7 @@ from tests.tiny_runs import (
     terminate,
     train,
     untrained,
+    with_report,
     write_folder,
 )
 
@@ -101,15 +100,6 @@ def test_the_audit_counts_both_sides_and_finds_no_fault(folder: Path, selection:
     assert findings["ranks"].verdict == FINE
     assert findings["ranks"].looked_at == 2 * (len(graph.valid) + len(graph.test))
     assert findings["training labels"].looked_at == len(graph.train) // 2
-
-
-def with_report(trained: Trained) -> Trained:
-    report = {}
-    for split in ("valid", "test"):
-        sides = trained.run.evaluator.sides(trained.params, split)
-        whole = summaries(sides["tails"])
-        report[split] = whole["all"] | {"exclude_self": whole["exclude_self"]} | other_sides(sides)
-    return dataclasses.replace(trained, report=report)
 
 
 def test_an_inverse_fact_of_the_test_in_training_is_found_by_the_audit(folder: Path) -> None:

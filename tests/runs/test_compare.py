@@ -150,8 +150,8 @@ def test_mistakes_are_one_line(finished: Run, tmp_path: Path, capsys: pytest.Cap
         ([tmp_path / "empty"], "has no report.json: the run is not finished, or this is not a workdir"),
         ([run, run], "is given twice; name every run once"),
         ([run, broken], "report.json"),
-        ([run, strange], "report.json is not a report of this program; write it again"),
-        ([run, other], "report.json is not a report of this program; write it again"),
+        ([run, strange], "report.json is not a report of this program: environment is missing or"),
+        ([run, other], "report.json is not a report of this program: best_epoch is missing or has"),
     ):
         assert main(["compare", *map(str, arguments)]) == 2
         out, err = capsys.readouterr()

@@ -17,7 +17,6 @@ from rich.cells import cell_len
 from numcoke_jax.config.schema import KEYS, default_config
 from numcoke_jax.data.graph import NumericGraph, Vocabulary
 from numcoke_jax.runs.screen import Screen as Console
-from numcoke_jax.runs.stored import Report
 from numcoke_jax.system.progress import ProgressReporter, QuietDisplay, Snapshot, duration
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -83,7 +82,7 @@ def make_graph(
 
 METRICS = {"count": 69184, "mrr": 0.83714, "mr": 1.6749, "hits@1": 0.76, "hits@3": 0.9, "hits@10": 1.0}
 NO_METRICS: dict[str, Any] = {"count": 0} | dict.fromkeys(["mrr", "mr", "hits@1", "hits@3", "hits@10"])
-REPORT: Report = {
+REPORT: Any = {
     "seed": 3,
     "best_epoch": 30,
     "seconds": 3723.4,
@@ -334,7 +333,7 @@ def test_order_measures_come_before_ranks() -> None:
     relations = {"faster": {**row, "order_accuracy": 0.9}, "slower": {**row, "order_accuracy": 0.6}}
     order = {"all": row, "narrowest_quarter": {**row, "count": 300}, "relations": relations}
     screen = Screen(encoding="ascii")
-    Console(screen).result_table({**REPORT, "order": order})
+    Console(screen).result_table(REPORT | {"order": order})
     lines = [line.split() for line in screen.shown().replace("|", " ").splitlines()]
     cells = ["0.8000", "0.5000", "0.5000"]
     assert lines[1] == ["Order", "test", "facts", "against", "their", "reverses"]

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from numcoke_jax.evaluation.ranking import summaries
-from numcoke_jax.evaluation.sides import cardinality_metrics, other_sides, relation_metrics
+from numcoke_jax.evaluation.metrics import METRICS
 from numcoke_jax.runs import figures as svg
 from numcoke_jax.runs.order_tables import ABOUT_MRR, ABOUT_ORDER
 from numcoke_jax.runs.page import (
@@ -22,7 +21,8 @@ from numcoke_jax.runs.page import (
     render,
     write_html_report,
 )
-from numcoke_jax.runs.report import build_report, calibration_of, orders_of
+from numcoke_jax.runs.report import build_report
+from numcoke_jax.runs.resume import PatienceState, Progress
 from tests.chromium import needs_chromium, opened
 from tests.tiny_runs import compiled_fast, config_of, numcoke, train, untrained, write_folder
 
@@ -67,18 +67,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]
     trained = untrained(numcoke(config_of(write_folder(folder / "graph"), **changes)))
     run = trained.run
     with compiled_fast():
-        ranks = {split: run.evaluator.sides(trained.params, split) for split in ("valid", "test")}
-        found = {}
-        for split, sides in ranks.items():
-            whole = summaries(sides["tails"])
-            found[split] = whole["all"] | {"exclude_self": whole["exclude_self"]}
-        report = build_report(seed=0, best_epoch=2, seconds=61.0, complete=True, graph=run.graph, **found)
-        report["valid"] |= other_sides(ranks["valid"])
-        report["test"] |= other_sides(ranks["test"])
-        report["relations"] = relation_metrics(run.graph, "test", ranks["test"])
-        report["cardinalities"] = cardinality_metrics(run.graph, "test", ranks["test"])
-        report["order"], report["order_accuracy"] = orders_of(run, trained.params)
-        report["calibration"] = calibration_of(run, trained.params)
+        progress = Progress(patience=PatienceState(best_epoch=2), seconds=61.0)
+        report = build_report(run, trained.params, progress, complete=True)
         report["compared_fields"] = {"higher": {"field": "size", "weight": -1.0}}
         rows = [
             {"step": 3 * e, "epoch": e, "kind": kind, **values}
@@ -88,6 +78,20 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]
         (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         write_html_report(run, trained.params, report, folder)
     return (folder / "report.html").read_text(encoding="utf-8"), dict(report)
+
+
+def test_the_report_has_the_promised_keys_in_a_fixed_order(page: tuple[str, dict[str, Any]]) -> None:
+    _, report = page
+    assert list(report) == [
+        *("seed", "best_epoch", "seconds", "complete", "valid", "test", "protocol", "environment"),
+        *("selection_mrr", "relations", "cardinalities", "order", "order_accuracy"),
+        *("calibration_kind", "calibration", "compared_fields"),
+    ]
+    assert (report["seed"], report["best_epoch"], report["seconds"]) == (0, 2, 61.0)
+    assert report["complete"] is True and report["protocol"]["ranked"] == "tails and heads"
+    for part in (report["valid"], report["test"]):
+        assert list(part) == [*METRICS, "exclude_self", "heads", "both"]
+        assert all(list(part[side]) == list(METRICS) for side in ("exclude_self", "heads", "both"))
 
 
 def test_the_page_is_whole_and_asks_nothing_of_the_network(page: tuple[str, dict[str, Any]]) -> None:

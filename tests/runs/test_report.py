@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -19,13 +19,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from numcoke_jax.data.graph import NumericGraph, Vocabulary, graph_hash
+from numcoke_jax.evaluation.metrics import METRICS
 from numcoke_jax.runs.environment import (
     describe_environment,
     git_revision,
     package_versions,
     processor_model,
 )
-from numcoke_jax.runs.report import build_report
+from numcoke_jax.runs.stored import Report, read_report, write_report
 from numcoke_jax.runs.workdir import read_vocabulary, write_vocabulary
 from numcoke_jax.system import files as files_module
 from numcoke_jax.system.errors import UserError
@@ -235,53 +236,46 @@ def test_another_file_is_no_vocabulary(tmp_path: Path, content: str) -> None:
 # --- report
 
 
-def test_the_report_has_the_promised_keys_in_a_fixed_order(tmp_path: Path) -> None:
-    metrics = {
-        "hits@10": 1.0,
-        "hits@3": np.float64(0.75),
-        "hits@1": 0.5,
-        "mr": 2.0,
-        "mrr": 0.625,
-        "count": np.int64(4),
-    }
-    nothing: dict[str, Any] = {"count": 0} | dict.fromkeys(["mrr", "mr", "hits@1", "hits@3", "hits@10"])
-    report = build_report(
-        seed=3,
-        best_epoch=20,
-        seconds=12.34567,
-        complete=False,
-        graph=make_graph(),
-        valid=nothing | {"exclude_self": nothing},
-        test=metrics | {"exclude_self": metrics | {"mrr": 0.7}},
-    )
-    write_json_atomically(tmp_path / "report.json", report)
-    stored = read_json(tmp_path / "report.json")
-    assert list(stored) == [
-        *("seed", "best_epoch", "seconds", "complete", "valid", "test", "protocol", "environment")
-    ]
-    assert stored["complete"] is False
-    facts = {split: len(make_graph().split(split)) for split in ("train", "valid", "test")}
-    assert stored["protocol"]["ranked"] == "tails" and stored["protocol"]["facts"] == facts
-    assert (stored["seed"], stored["best_epoch"], stored["seconds"]) == (3, 20, 12.346)
-    names = ["count", "mrr", "mr", "hits@1", "hits@3", "hits@10"]
-    assert list(stored["test"]) == [*names, "exclude_self"] and list(stored["test"]["exclude_self"]) == names
-    assert [stored["test"][name] for name in names] == [4, 0.625, 2.0, 0.5, 0.75, 1.0]
-    assert stored["test"]["exclude_self"]["mrr"] == 0.7
-    assert [stored["valid"][name] for name in names] == [0, None, None, None, None, None]
+def test_a_report_reads_as_it_was_written(tmp_path: Path) -> None:
+    """A whole number is a float too, a metric without facts null; entries that are newer are kept."""
+    written = {**finished_report(), "order": None, "newer": [1]}
+    write_report(tmp_path, cast(Report, written))
+    assert read_report(tmp_path) == written
 
 
-def test_a_report_with_a_metric_missing_is_refused() -> None:
-    metrics = {"count": 1, "mrr": 1.0}
-    with pytest.raises(KeyError, match="mr"):
-        build_report(
-            seed=0,
-            best_epoch=0,
-            seconds=0.0,
-            complete=True,
-            graph=make_graph(),
-            valid=metrics,
-            test=metrics,
-        )
+def finished_report() -> dict[str, Any]:
+    metrics = dict.fromkeys(METRICS, 1)
+    none = {**dict.fromkeys(METRICS), "count": 0}
+    return {"seed": 3, "best_epoch": 20, "seconds": 12, "valid": none, "test": metrics}
+
+
+@pytest.mark.parametrize(
+    ("place", "change"),
+    [
+        ("seed", {"seed": None}),
+        ("seconds", {"seconds": "12"}),
+        ("test.hits@3", {"test": {"count": 1, "mrr": 1.0, "mr": 1.0, "hits@1": 1.0}}),
+        ("valid", {"valid": [1.0]}),
+        ("relations.higher.count", {"relations": {"higher": {"mrr": 0.5}}}),
+        ("order.narrowest_quarter", {"order": {"all": {"count": 0}, "relations": {}}}),
+        ("calibration", {"calibration": 0.5}),
+    ],
+)
+def test_a_report_of_another_form_is_refused_with_the_place(
+    tmp_path: Path, place: str, change: dict[str, Any]
+) -> None:
+    write_json_atomically(tmp_path / "report.json", finished_report() | change)
+    refused = rf"report\.json is not a report of this program: {place} is missing or has another form; write"
+    with pytest.raises(UserError, match=refused):
+        read_report(tmp_path)
+
+
+def test_a_missing_report_and_a_file_of_something_else_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"has no report\.json: the run is not finished, or this is not a"):
+        read_report(tmp_path)
+    write_json_atomically(tmp_path / "report.json", [])
+    with pytest.raises(UserError, match=r"is not a report of this program; write it again with numcoke eval"):
+        read_report(tmp_path)
 
 
 # --- environment

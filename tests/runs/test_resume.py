@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -18,6 +18,7 @@ from numcoke_jax.runs.report import calibration_kind
 from numcoke_jax.runs.resume import Progress, checkpoints_of
 from numcoke_jax.runs.run import Run
 from numcoke_jax.runs.screen import Screen
+from numcoke_jax.runs.stored import Report
 from numcoke_jax.system.errors import UserError
 from tests.straight_runs import Straight, best_at_six, stopping, straight_run
 from tests.tiny_runs import (
@@ -309,9 +310,12 @@ def test_a_kill_between_config_and_report_leaves_no_report_of_another_config(
 
 
 def test_a_report_that_is_older_than_its_calibration_kind_is_read_by_its_calibration() -> None:
-    assert calibration_kind({"calibration": {"kind": "relation"}}) == "relation"
-    assert calibration_kind({"calibration": None}) == "none"
-    assert calibration_kind({"calibration": None, "calibration_kind": "global"}) == "global"
+    for told, kind in (
+        ({"calibration": {"kind": "relation"}}, "relation"),
+        ({"calibration": None}, "none"),
+        ({"calibration": None, "calibration_kind": "global"}, "global"),
+    ):
+        assert calibration_kind(cast(Report, told)) == kind
 
 
 def test_a_run_that_was_never_validated_cannot_be_evaluated(straight: Straight, tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ class Answers:
     def run(self) -> dict[str, Any]:
         """What the model and its graph are."""
         graph, report = self._graph.without_inverses(), self.trained.report
-        order = (report.get("order") or {}).get("all") or {}
+        order = report.get("order") if report else None
         facts = np.bincount(graph.train[:, RELATION], minlength=graph.num_relations)
         return {
             "run": self.name,
@@ -80,8 +80,8 @@ class Answers:
             "entities": graph.num_entities,
             "facts": {split: len(graph.split(split)) for split in SPLITS},
             "test": {
-                "mrr": (report.get("test") or {}).get("mrr"),
-                "order_accuracy": order.get("order_accuracy"),
+                "mrr": report and report["test"]["mrr"],
+                "order_accuracy": order and order["all"].get("order_accuracy"),
             },
             "heads_ranked": graph.num_entities <= MOST_HEADS,
             "relations": [self._relation(relation, int(facts[relation])) for relation in range(len(facts))],
