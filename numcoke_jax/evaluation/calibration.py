@@ -26,6 +26,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
 from numcoke_jax.evaluation.scorer import ScoredHeads
@@ -69,7 +70,7 @@ class Calibration:
 
     def probability(self, scores: np.ndarray, relation: int) -> np.ndarray:
         """Float64 probabilities of scores under one relation, in their shape."""
-        return sigmoid(self.relations.get(relation, self.common).logits(scores))
+        return expit(self.relations.get(relation, self.common).logits(scores))
 
     @classmethod
     def from_report(cls, stored: Any, relations: tuple[str, ...], where: str) -> "Calibration":
@@ -206,34 +207,23 @@ def labelled_scores(
 def fit_temperature(scores: np.ndarray, labels: np.ndarray, share: float = 1.0) -> float:
     """The temperature T that minimises the negative log-likelihood, within `RANGE`.
 
-    Fisher's scoring on the derivative in 1 / T, kept inside a bracket that shrinks; the derivative increases
-    where all true triples are labelled, and the steps are Newton's.
+    The root of the derivative in 1 / T, which increases where all true triples are labelled.
 
     Args:
       scores: float64 [n].
       labels: bool [n].
       share: c in (0, 1], how many of the true triples are labelled true.
     """
-    low, high = 1.0 / RANGE[1], 1.0 / RANGE[0]
+    from scipy import optimize  # only who fits needs it
 
     def slope(inverse: float) -> float:
         return float(np.sum(scores * _slopes(scores * inverse, labels, share)[0]))
 
-    if slope(low) >= 0:
+    if slope(1.0 / RANGE[1]) >= 0:
         return RANGE[1]
-    if slope(high) <= 0:
+    if slope(1.0 / RANGE[0]) <= 0:
         return RANGE[0]
-    inverse = 1.0
-    for _ in range(NEWTON_STEPS):
-        slopes, information = _slopes(scores * inverse, labels, share)
-        here, curvature = float(np.sum(scores * slopes)), float(np.sum(scores**2 * information))
-        low, high = (inverse, high) if here < 0 else (low, inverse)
-        step = inverse - here / curvature if curvature > 0 else 0.0
-        following = step if low < step < high else math.sqrt(low * high)
-        if here == 0 or abs(following - inverse) <= 1e-12 * inverse:
-            break
-        inverse = following
-    return 1.0 / inverse
+    return 1.0 / optimize.brentq(slope, 1.0 / RANGE[1], 1.0 / RANGE[0], xtol=1e-16, rtol=1e-14)
 
 
 def fit_scale(scores: np.ndarray, labels: np.ndarray, share: float = 1.0) -> Scale:
@@ -284,9 +274,9 @@ def _slopes(logits: np.ndarray, targets: np.ndarray, share: float) -> tuple[np.n
     With q = c p, the probability of a label: (q - y) f and q (1 - p) f, where f = (1 - p) / (1 - q); f is 1
     for c = 1.
     """
-    true = sigmoid(logits)
-    factor = sigmoid(-(logits + _log_unlabelled(share)))  # f without 0 / 0 where p rounds to 1
-    return (share * true - targets) * factor, share * true * sigmoid(-logits) * factor
+    true = expit(logits)
+    factor = expit(-(logits + _log_unlabelled(share)))  # f without 0 / 0 where p rounds to 1
+    return (share * true - targets) * factor, share * true * expit(-logits) * factor
 
 
 def _log_unlabelled(share: float) -> float:
@@ -306,7 +296,7 @@ def measured(labelled: Labelled, fitted: Mapping[str, Calibration]) -> dict[str,
         for relation, scale in calibration.relations.items():
             members = labelled.relations == relation
             logits[members] = scale.logits(labelled.scores[members])
-        bins = reliability(labelled.share * sigmoid(logits), labelled.labels)
+        bins = reliability(labelled.share * expit(logits), labelled.labels)
         likelihood = negative_log_likelihood(logits, labelled.labels, labelled.share)
         result[name] = {
             "nll": likelihood / count if count else None,
@@ -318,13 +308,9 @@ def measured(labelled: Labelled, fitted: Mapping[str, Calibration]) -> dict[str,
 
 def negative_log_likelihood(logits: np.ndarray, labels: np.ndarray, share: float = 1.0) -> float:
     """The sum of -y log q - (1 - y) log(1 - q) with q = c sigmoid(z), in float64; c is the `share`."""
-    unlabelled = softplus(logits) - softplus(logits + _log_unlabelled(share))
-    return float(np.sum(labels * (softplus(-logits) - math.log(share)) + (1.0 - labels) * unlabelled))
-
-
-def softplus(logits: np.ndarray) -> np.ndarray:
-    """log(1 + exp(z)) in float64, without overflow."""
-    return np.maximum(logits, 0.0) + np.log1p(np.exp(-np.abs(logits)))
+    unlabelled = np.logaddexp(0.0, logits) - np.logaddexp(0.0, logits + _log_unlabelled(share))
+    labelled = np.logaddexp(0.0, -logits) - math.log(share)
+    return float(np.sum(labels * labelled + (1.0 - labels) * unlabelled))
 
 
 def reliability(probabilities: np.ndarray, labels: np.ndarray) -> list[dict[str, float | int]]:
@@ -344,12 +330,6 @@ def expected_calibration_error(bins: list[dict[str, float | int]]) -> float:
     """Mean distance between predicted probability and share of true labels, weighted by the bins' counts."""
     total = sum(part["count"] for part in bins)
     return math.fsum(part["count"] * abs(part["predicted"] - part["true"]) for part in bins) / total
-
-
-def sigmoid(logits: np.ndarray) -> np.ndarray:
-    """1 / (1 + exp(-z)) in float64, without overflow."""
-    small = np.exp(-np.abs(logits))
-    return np.where(logits >= 0, 1.0, small) / (1.0 + small)
 
 
 def _scale(stored: Mapping[str, Any]) -> Scale:

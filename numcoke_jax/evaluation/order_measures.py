@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
-from numcoke_jax.evaluation.calibration import softplus
 from numcoke_jax.evaluation.orders import GAP_QUARTERS, PairOrders, direction, field_of_relation
 from numcoke_jax.system.errors import plural
 
@@ -73,7 +72,8 @@ class OrderSums:
         return cls(
             count=len(margins),
             right=int(np.count_nonzero(margins > 0)) + int(np.count_nonzero(margins == 0)) / 2,
-            log_loss=math.fsum(softplus(-margins / 2).tolist()),  # the same bits for every order of the facts
+            # With `fsum`, the same bits for every order of the facts.
+            log_loss=math.fsum(np.logaddexp(0.0, -margins / 2).tolist()),
             above=twice_above(margins) / 2,
             compared=len(margins) ** 2,
             ranked=float(np.sum(ranked, dtype=np.float64)),

@@ -19,11 +19,10 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Float, Int
-from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import EntityTable, entity_table
-from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec
+from numcoke_jax.models.entity_table import TableModel, table_model
+from numcoke_jax.models.interface import ModelSpec
 from numcoke_jax.models.murp import SPREAD
 from numcoke_jax.models.ops import hyperbolic
 
@@ -41,18 +40,12 @@ class RelationBalls:
     tails: Any  # float32 [S, N, d], exp_0(e_t)
 
 
-class AttH(EncodeThenScore):
+class AttH(TableModel):
     """Scores heads against the N tails, with one ball per relation.
 
     Attributes:
-      sizes: N, R and M.
       dim: d, even.
-      entities: the table of all entities.
     """
-
-    sizes: GraphSizes
-    dim: int
-    entities: EntityTable
 
     def setup(self) -> None:
         relations, dim = self.sizes.relations, self.dim
@@ -86,7 +79,6 @@ class AttH(EncodeThenScore):
     def score(
         self, encoded: RelationBalls, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
-        """Logits [S, H, N]; rank these, never their sigmoid."""
         del train  # dropout is applied in the entity table
         of_heads, curvature = encoded.entities[heads], encoded.curvature
         turned = jnp.stack(  # [2, S, H, d]
@@ -117,13 +109,4 @@ def _blocks(rows: Float[Array, "S H d"], angles: Float[Array, "S b"]) -> tuple[A
     return pairs[..., 0], pairs[..., 1], jnp.cos(angles)[:, None], jnp.sin(angles)[:, None]
 
 
-def from_config(config: ConfigDict, sizes: GraphSizes) -> AttH:
-    """The model of `model.{dim,attributes}` and `score.dropout`; other model keys have no effect."""
-    return AttH(
-        sizes=sizes,
-        dim=config.model.dim,
-        entities=entity_table(config, sizes, spread=SPREAD),
-    )
-
-
-MODEL = ModelSpec(from_config, per_entity=("embedding", "head_bias", "tail_bias"))
+MODEL = ModelSpec(table_model(AttH, spread=SPREAD), per_entity=("embedding", "head_bias", "tail_bias"))

@@ -30,8 +30,8 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import EntityTable, entity_table
-from numcoke_jax.models.interface import GraphSizes, ModelSpec, SecondLoss, SumAndCount
+from numcoke_jax.models.entity_table import TableModel, table_model
+from numcoke_jax.models.interface import ModelSpec, SecondLoss, SumAndCount
 from numcoke_jax.models.ops import pairwise
 
 SLOPE = 0.1  # of the leaky ReLU
@@ -87,21 +87,15 @@ class Infomax(nn.Module):
         return logits(*sides), logits(*shuffled)
 
 
-class BiGI(nn.Module):
+class BiGI(TableModel):
     """Encodes both sides along the facts in `literals.facts` and translates.
 
     Attributes:
-      sizes: N, R and M.
-      dim: d.
-      entities: the table of all entities.
       layers: L.
       norm: 1 or 2, of the translation.
       margin: of the translation.
     """
 
-    sizes: GraphSizes
-    dim: int
-    entities: EntityTable
     layers: int
     norm: int
     margin: float
@@ -135,7 +129,6 @@ class BiGI(nn.Module):
         return BothSides(*self._sides(table, table, literals.facts), self.relation_embedding[relations])
 
     def score(self, encoded: BothSides, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
-        """Logits [S, H, N]; rank these, never their sigmoid."""
         del train  # dropout is applied in the entity table
         distance = pairwise.l1_distance if self.norm == 1 else pairwise.l2_distance
         moved = encoded.heads[heads] + encoded.relations[:, None]
@@ -190,19 +183,9 @@ def infomax_loss(config: ConfigDict) -> SecondLoss:
     return loss
 
 
-def from_config(config: ConfigDict, sizes: GraphSizes) -> BiGI:
-    """The model of `model.{dim,attributes}`, `graph.layers`, `score.{norm,margin,dropout}`.
-
-    `okcl.weight` weighs its second loss.
-    """
-    return BiGI(
-        sizes=sizes,
-        dim=config.model.dim,
-        entities=entity_table(config, sizes),
-        layers=config.graph.layers,
-        norm=config.score.norm,
-        margin=config.score.margin,
-    )
-
-
-MODEL = ModelSpec(from_config, per_entity=("embedding",), reads_facts=True, second_loss=infomax_loss)
+MODEL = ModelSpec(
+    table_model(BiGI, "graph.layers", "score.norm", "score.margin"),
+    per_entity=("embedding",),
+    reads_facts=True,
+    second_loss=infomax_loss,
+)

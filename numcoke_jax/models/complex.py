@@ -10,11 +10,10 @@ entities instead of sampled negatives; without the paper's L2 penalty, for which
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
-from ml_collections import ConfigDict
 
 from numcoke_jax.models.distmult import DistMult
-from numcoke_jax.models.entity_table import entity_table
-from numcoke_jax.models.interface import GraphSizes, ModelSpec
+from numcoke_jax.models.entity_table import table_model
+from numcoke_jax.models.interface import ModelSpec
 
 
 def complex_product(
@@ -43,9 +42,4 @@ class ComplEx(DistMult):
         return complex_product(heads, relations)
 
 
-def from_config(config: ConfigDict, sizes: GraphSizes) -> ComplEx:
-    """The model of `model.{dim,attributes}` and `score.dropout`; other model keys have no effect."""
-    return ComplEx(sizes=sizes, dim=config.model.dim, entities=entity_table(config, sizes))
-
-
-MODEL = ModelSpec(from_config, per_entity=("embedding",))
+MODEL = ModelSpec(table_model(ComplEx), per_entity=("embedding",))

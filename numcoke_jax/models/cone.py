@@ -36,8 +36,8 @@ from ml_collections import ConfigDict
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import EntityTable, entity_table
-from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec, SecondLoss, SumAndCount
+from numcoke_jax.models.entity_table import TableModel, table_model
+from numcoke_jax.models.interface import ModelSpec, SecondLoss, SumAndCount
 from numcoke_jax.models.ops import hyperbolic, pairwise
 
 OPENING = 0.1  # K
@@ -56,18 +56,13 @@ class ConePoints:
     up: Any  # bool [S, P], whether the head is below the tail there
 
 
-class ConE(EncodeThenScore):
+class ConE(TableModel):
     """Scores heads against tails plane by plane.
 
     Attributes:
-      sizes: N, R and M.
       dim: d, even.
       entities: the table of all entities, tangent vectors.
     """
-
-    sizes: GraphSizes
-    dim: int
-    entities: EntityTable
 
     def setup(self) -> None:
         shape, uniform = (self.sizes.relations, self.dim // 2), jax.random.uniform
@@ -107,7 +102,6 @@ class ConE(EncodeThenScore):
         )
 
     def score(self, encoded: ConePoints, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
-        """Logits [S, H, N]; rank these, never their sigmoid."""
         del train  # dropout is applied in the entity table
         of_heads = jnp.take_along_axis(encoded.heads, heads[..., None, None], axis=1)
         by_plane = jnp.moveaxis(of_heads, 2, 0), jnp.moveaxis(encoded.tails, 2, 0)
@@ -191,13 +185,8 @@ def cone_loss(config: ConfigDict) -> SecondLoss:
     return loss
 
 
-def from_config(config: ConfigDict, sizes: GraphSizes) -> ConE:
-    """The model of `model.{dim,attributes}` and `score.dropout`; `okcl.weight` weighs the cones' loss."""
-    return ConE(
-        sizes=sizes,
-        dim=config.model.dim,
-        entities=entity_table(config, sizes, spread=SPREAD),
-    )
-
-
-MODEL = ModelSpec(from_config, per_entity=("embedding", "head_bias", "tail_bias"), second_loss=cone_loss)
+MODEL = ModelSpec(
+    table_model(ConE, spread=SPREAD),
+    per_entity=("embedding", "head_bias", "tail_bias"),
+    second_loss=cone_loss,
+)

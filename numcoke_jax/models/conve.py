@@ -16,12 +16,11 @@ import math
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
-from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.batch_norm import BatchNorm, real_queries
-from numcoke_jax.models.entity_table import EntityTable
-from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec, SharedVectors
+from numcoke_jax.models.entity_table import TableModel, table_model
+from numcoke_jax.models.interface import ModelSpec, SharedVectors
 
 FILTER_SIZE = 3
 
@@ -31,22 +30,16 @@ def image_height(dim: int) -> int:
     return next(height for height in range(math.isqrt(dim), 0, -1) if dim % height == 0)
 
 
-class ConvE(EncodeThenScore):
+class ConvE(TableModel):
     """Query vectors by convolution, scored by inner products.
 
     Attributes:
-      sizes: N, R and M.
-      dim: d.
-      entities: the table of all entities.
       filters: feature maps of the convolution.
       input_dropout: of the image's pixels.
       feature_dropout: of whole feature maps.
       hidden_dropout: of the query vector.
     """
 
-    sizes: GraphSizes
-    dim: int
-    entities: EntityTable
     filters: int = 32
     input_dropout: float = 0.2
     feature_dropout: float = 0.2
@@ -71,7 +64,6 @@ class ConvE(EncodeThenScore):
     def score(
         self, encoded: SharedVectors, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
-        """Logits [S, H, N]; rank these, never their sigmoid."""
         weights, fixed = real_queries(self, heads), not train
         height = image_height(self.dim)
         shape = (*heads.shape, height, self.dim // height, 1)
@@ -87,14 +79,7 @@ class ConvE(EncodeThenScore):
         return query @ encoded.entities.T + self.tail_bias
 
 
-def from_config(config: ConfigDict, sizes: GraphSizes) -> ConvE:
-    """The model of `model.{dim,attributes}` and `query`; other model keys have no effect."""
-    return ConvE(
-        sizes=sizes,
-        dim=config.model.dim,
-        entities=EntityTable(sizes.entities, config.model.dim, attributes=config.model.attributes),
-        **config.query,
-    )
-
-
-MODEL = ModelSpec(from_config, per_entity=("embedding", "tail_bias"))
+MODEL = ModelSpec(
+    table_model(ConvE, "query.", dropout=False),
+    per_entity=("embedding", "tail_bias"),
+)

@@ -19,11 +19,10 @@ import flax.linen as nn
 import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Float, Int
-from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import EntityTable, entity_table
-from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec
+from numcoke_jax.models.entity_table import TableModel, table_model
+from numcoke_jax.models.interface import ModelSpec
 from numcoke_jax.models.ops import pairwise
 
 PARTS = 4
@@ -40,18 +39,12 @@ class RotatedTails:
     tails: Any  # float32 [S, N, d], t'
 
 
-class DaBR(EncodeThenScore):
+class DaBR(TableModel):
     """Scores heads against the N tails as each relation rotates them back.
 
     Attributes:
-      sizes: N, R and M.
       dim: d, a multiple of 4: the real parts of all quaternions, then each of the three others.
-      entities: the table of all entities.
     """
-
-    sizes: GraphSizes
-    dim: int
-    entities: EntityTable
 
     def setup(self) -> None:
         shape, start = (self.sizes.relations, self.dim), nn.initializers.xavier_uniform()
@@ -72,7 +65,6 @@ class DaBR(EncodeThenScore):
         )
 
     def score(self, encoded: RotatedTails, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
-        """Logits [S, H, N]; rank these, never their sigmoid."""
         del train  # dropout is applied in the entity table
         of_heads = encoded.entities[heads]
         rotated = hamilton_product(of_heads, encoded.rotation[:, None])
@@ -110,13 +102,4 @@ def sums_of_parts(quaternions: Float[Array, "*batch d"]) -> Float[Array, "*batch
     return quaternions.reshape(*quaternions.shape[:-1], PARTS, -1).sum(-2)
 
 
-def from_config(config: ConfigDict, sizes: GraphSizes) -> DaBR:
-    """The model of `model.{dim,attributes}` and `score.dropout`; other model keys have no effect."""
-    return DaBR(
-        sizes=sizes,
-        dim=config.model.dim,
-        entities=entity_table(config, sizes),
-    )
-
-
-MODEL = ModelSpec(from_config, per_entity=("embedding",))
+MODEL = ModelSpec(table_model(DaBR), per_entity=("embedding",))

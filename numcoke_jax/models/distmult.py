@@ -11,25 +11,14 @@ of sampled negatives, as in Ruffinelli et al., "You CAN Teach an Old Dog New Tri
 
 import flax.linen as nn
 from jaxtyping import Array, Float, Int
-from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import EntityTable, entity_table
-from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec, SharedVectors
+from numcoke_jax.models.entity_table import TableModel, table_model
+from numcoke_jax.models.interface import ModelSpec, SharedVectors
 
 
-class DistMult(EncodeThenScore):
-    """Inner products of entities, weighted by the relation.
-
-    Attributes:
-      sizes: N, R and M.
-      dim: d.
-      entities: the table of all entities; its dropout is one mask for heads and tails.
-    """
-
-    sizes: GraphSizes
-    dim: int
-    entities: EntityTable
+class DistMult(TableModel):
+    """Inner products of entities, weighted by the relation."""
 
     def setup(self) -> None:
         shape = (self.sizes.relations, self.dim)
@@ -49,14 +38,8 @@ class DistMult(EncodeThenScore):
     def score(
         self, encoded: SharedVectors, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
-        """Logits [S, H, N]; rank these, never their sigmoid."""
         del train  # dropout is applied in the entity table
         return self.query(encoded.entities[heads], encoded.relations[:, None]) @ encoded.entities.T
 
 
-def from_config(config: ConfigDict, sizes: GraphSizes) -> DistMult:
-    """The model of `model.{dim,attributes}` and `score.dropout`; other model keys have no effect."""
-    return DistMult(sizes=sizes, dim=config.model.dim, entities=entity_table(config, sizes))
-
-
-MODEL = ModelSpec(from_config, per_entity=("embedding",))
+MODEL = ModelSpec(table_model(DistMult), per_entity=("embedding",))

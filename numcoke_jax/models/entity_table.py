@@ -9,6 +9,7 @@ applied before whatever the model does with an entity.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import flax.linen as nn
@@ -18,7 +19,7 @@ from jaxtyping import Array, Float, Key
 from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.interface import GraphSizes
+from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, KnowledgeModel
 
 
 class ConcatenatedAttributes(nn.Module):
@@ -80,12 +81,55 @@ class EntityTable(nn.Module):
         return nn.Dropout(self.dropout, rng_collection="dropout")(entities, deterministic=not train)
 
 
-def entity_table(config: ConfigDict, sizes: GraphSizes, *, spread: float | None = None) -> EntityTable:
-    """The table of `model.{dim,attributes}` and `score.dropout` for a graph of the given sizes."""
+def entity_table(
+    config: ConfigDict, sizes: GraphSizes, *, spread: float | None = None, dropout: bool = True
+) -> EntityTable:
+    """The table of `model.{dim,attributes}` and, if it has any, `score.dropout`."""
     return EntityTable(
         sizes.entities,
         config.model.dim,
         attributes=config.model.attributes,
-        dropout=config.score.dropout,
+        dropout=config.score.dropout if dropout else 0.0,
         spread=spread,
     )
+
+
+class TableModel(EncodeThenScore):
+    """A model of one table of entities.
+
+    Attributes:
+      sizes: N, R and M.
+      dim: d.
+      entities: the table of all entities; its dropout is one mask for heads and tails.
+    """
+
+    sizes: GraphSizes
+    dim: int
+    entities: EntityTable
+
+
+def table_model(
+    model: Callable[..., KnowledgeModel], *keys: str, spread: float | None = None, dropout: bool = True
+) -> Callable[[ConfigDict, GraphSizes], KnowledgeModel]:
+    """The `create` of a `TableModel`'s `ModelSpec`.
+
+    Args:
+      model: its class.
+      keys: other config keys that it looks at, each the value of the attribute with the name after the dot;
+        "query.": all of a section.
+      spread: of the table.
+      dropout: whether the table has the dropout of `score.dropout`.
+    """
+
+    def create(config: ConfigDict, sizes: GraphSizes) -> KnowledgeModel:
+        settings: dict[str, Any] = {}
+        for section, _, name in (key.partition(".") for key in keys):
+            settings |= {name: config[section][name]} if name else config[section]
+        return model(
+            sizes=sizes,
+            dim=config.model.dim,
+            entities=entity_table(config, sizes, spread=spread, dropout=dropout),
+            **settings,
+        )
+
+    return create

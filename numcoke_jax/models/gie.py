@@ -23,12 +23,11 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Float, Int
-from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.atth import rotated
-from numcoke_jax.models.entity_table import EntityTable, entity_table
-from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec
+from numcoke_jax.models.entity_table import TableModel, table_model
+from numcoke_jax.models.interface import ModelSpec
 from numcoke_jax.models.murp import SPREAD
 from numcoke_jax.models.ops import hyperbolic, spherical
 
@@ -45,18 +44,13 @@ class InteractingPoints:
     curvature: Any  # float32 [S, 1, 1], c_r
 
 
-class GIE(EncodeThenScore):
+class GIE(TableModel):
     """Scores heads against the N tails by two distances in the relation's ball.
 
     Attributes:
-      sizes: N, R and M.
       dim: d, even.
       entities: the table of all entities, tangent vectors.
     """
-
-    sizes: GraphSizes
-    dim: int
-    entities: EntityTable
 
     def setup(self) -> None:
         relations, dim = self.sizes.relations, self.dim
@@ -92,7 +86,6 @@ class GIE(EncodeThenScore):
     def score(
         self, encoded: InteractingPoints, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
-        """Logits [S, H, N]; rank these, never their sigmoid."""
         del train  # dropout is applied in the entity table
         moved_heads, own_heads = (
             jnp.take_along_axis(rows, heads[..., None], axis=1) for rows in (encoded.as_heads, encoded.points)
@@ -138,13 +131,4 @@ def mixed(spaces: Float[Array, "3 S N d"], attention: Float[Array, "S d"]) -> Fl
     return jnp.einsum("asn,asnd->snd", weights, spaces)
 
 
-def from_config(config: ConfigDict, sizes: GraphSizes) -> GIE:
-    """The model of `model.{dim,attributes}` and `score.dropout`; other model keys have no effect."""
-    return GIE(
-        sizes=sizes,
-        dim=config.model.dim,
-        entities=entity_table(config, sizes, spread=SPREAD),
-    )
-
-
-MODEL = ModelSpec(from_config, per_entity=("embedding", "head_bias", "tail_bias"))
+MODEL = ModelSpec(table_model(GIE, spread=SPREAD), per_entity=("embedding", "head_bias", "tail_bias"))

@@ -23,8 +23,8 @@ from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import EntityTable
-from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec
+from numcoke_jax.models.entity_table import EntityTable, TableModel
+from numcoke_jax.models.interface import GraphSizes, ModelSpec
 from numcoke_jax.models.ops import pairwise
 
 PADDING = 2.0  # what that code adds to the margin in the bound of the initial numbers
@@ -41,20 +41,16 @@ class PolarVectors:
     rotation: Any  # float32 [S, d], r_p in radians
 
 
-class HAKE(EncodeThenScore):
+class HAKE(TableModel):
     """Scores heads against one polar table of N entities.
 
     Attributes:
-      sizes: N, R and M.
       dim: d, of modulus and of phase.
       entities: the table [N, 2 d] of all entities: phases, then moduli.
       margin: epsilon.
       dropout: share of the entities' moduli dropped in training; heads and tails share the mask.
     """
 
-    sizes: GraphSizes
-    dim: int
-    entities: EntityTable
     margin: float
     dropout: float
 
@@ -87,7 +83,6 @@ class HAKE(EncodeThenScore):
         )
 
     def score(self, encoded: PolarVectors, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
-        """Logits [S, H, N]; rank these, never their sigmoid."""
         del train  # dropout is applied in the encoder
         modulus = pairwise.l2_distance(
             encoded.modulus[heads] * encoded.factor[:, None],

@@ -21,8 +21,8 @@ from jaxtyping import Array, Bool, Float, Int
 from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import EntityTable
-from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec, SharedVectors
+from numcoke_jax.models.entity_table import EntityTable, TableModel
+from numcoke_jax.models.interface import GraphSizes, ModelSpec, SharedVectors
 from numcoke_jax.models.ops import pairwise
 
 SMALLEST_WIDTH = 1e-3  # of a range of 1, the scale of min-max values
@@ -47,18 +47,8 @@ class Experts:
     numeric: DifferenceExperts | None  # None on a graph without fields
 
 
-class KBLN(EncodeThenScore):
-    """DistMult plus radial basis functions of the differences of values; reads `literals.facts`.
-
-    Attributes:
-      sizes: N, R and M.
-      dim: d.
-      entities: the table of all entities.
-    """
-
-    sizes: GraphSizes
-    dim: int
-    entities: EntityTable
+class KBLN(TableModel):
+    """DistMult plus radial basis functions of the differences of values; reads `literals.facts`."""
 
     def setup(self) -> None:
         vectors = nn.initializers.xavier_normal()
@@ -89,7 +79,6 @@ class KBLN(EncodeThenScore):
         )
 
     def score(self, encoded: Experts, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
-        """Logits [S, H, N]; rank these, never their sigmoid."""
         del train  # dropout is applied in the entity table
         entities = encoded.latent.entities
         logits = (entities[heads] * encoded.latent.relations[:, None]) @ entities.T

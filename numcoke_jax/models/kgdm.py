@@ -31,8 +31,8 @@ from ml_collections import ConfigDict
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.atth import rotated
-from numcoke_jax.models.entity_table import EntityTable, entity_table
-from numcoke_jax.models.interface import GraphSizes, ModelSpec, SecondLoss, SharedVectors, SumAndCount
+from numcoke_jax.models.entity_table import TableModel, table_model
+from numcoke_jax.models.interface import ModelSpec, SecondLoss, SharedVectors, SumAndCount
 
 STEPS = 8  # T
 BLOCKS = 2
@@ -73,18 +73,12 @@ class Denoiser(nn.Module):
         return nn.Dense(dim, name="estimate")(nn.LayerNorm(name="norm")(rows))
 
 
-class KGDM(nn.Module):
+class KGDM(TableModel):
     """Generates the tail of every query.
 
     Attributes:
-      sizes: N, R and M.
       dim: d, even.
-      entities: the table of all entities.
     """
-
-    sizes: GraphSizes
-    dim: int
-    entities: EntityTable
 
     def setup(self) -> None:
         angles = functools.partial(jax.random.uniform, minval=-math.pi, maxval=math.pi)
@@ -119,7 +113,6 @@ class KGDM(nn.Module):
         return Generated(SharedVectors(self.entities(literals, train=train), self.rotation[relations]))
 
     def score(self, encoded: Generated, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
-        """Logits [S, H, N]; rank these, never their sigmoid."""
         del train  # dropout is applied in the entity table
         entities = encoded.scored.entities
         return self.generate(rotated(entities[heads], encoded.scored.relations)) @ entities.T + self.tail_bias
@@ -152,15 +145,6 @@ def denoising_loss(config: ConfigDict) -> SecondLoss:
     return loss
 
 
-def from_config(config: ConfigDict, sizes: GraphSizes) -> KGDM:
-    """The model of `model.{dim,attributes}` and `score.dropout`; `okcl.weight` weighs its other loss."""
-    return KGDM(
-        sizes=sizes,
-        dim=config.model.dim,
-        entities=entity_table(config, sizes),
-    )
-
-
 MODEL = ModelSpec(
-    from_config, per_entity=("embedding", "tail_bias"), reads_facts=True, second_loss=denoising_loss
+    table_model(KGDM), per_entity=("embedding", "tail_bias"), reads_facts=True, second_loss=denoising_loss
 )

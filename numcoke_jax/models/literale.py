@@ -71,7 +71,6 @@ class LiteralE(EncodeThenScore):
     def score(
         self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
-        """Logits [S, H, N]; rank these, never their sigmoid."""
         return self.score_term(encoded, heads, train=train)
 
     def terms(

@@ -22,8 +22,8 @@ from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import EntityTable, entity_table
-from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec
+from numcoke_jax.models.entity_table import TableModel, entity_table
+from numcoke_jax.models.interface import GraphSizes, ModelSpec
 from numcoke_jax.models.ops import lorentz
 
 
@@ -35,19 +35,15 @@ class TransformedPoints:
     tails: Any  # float32 [S, N, d], of L_r,tail
 
 
-class LorentzKG(EncodeThenScore):
+class LorentzKG(TableModel):
     """Scores heads against tails by their interval after the relation's transformations.
 
     Attributes:
-      sizes: N, R and M.
       dim: d, space dimensions.
       entities: the table of all entities, space coordinates.
       margin: epsilon.
     """
 
-    sizes: GraphSizes
-    dim: int
-    entities: EntityTable
     margin: float
 
     def setup(self) -> None:
@@ -74,7 +70,6 @@ class LorentzKG(EncodeThenScore):
     def score(
         self, encoded: TransformedPoints, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
-        """Logits [S, H, N]; rank these, never their sigmoid."""
         del train  # dropout is applied in the entity table
         of_heads = jnp.take_along_axis(encoded.heads, heads[..., None], axis=1)
         biases = jnp.tanh(self.head_bias)[heads][..., None] + jnp.tanh(self.tail_bias)

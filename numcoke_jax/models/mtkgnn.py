@@ -28,7 +28,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import EntityTable
+from numcoke_jax.models.entity_table import EntityTable, TableModel
 from numcoke_jax.models.interface import GraphSizes, ModelSpec, SecondLoss, SumAndCount
 from numcoke_jax.models.ops import pairwise
 
@@ -75,18 +75,12 @@ class AttributeNetwork(nn.Module):
         return lax.scan(lambda total, row: (total + of_field(row), None), zero, rows)[0]
 
 
-class MTKGNN(nn.Module):
+class MTKGNN(TableModel):
     """Scores triples with a hidden layer and, in training, predicts the values.
 
     Attributes:
-      sizes: N, R and M.
       dim: d, and the width of the hidden layers.
-      entities: the table of all entities.
     """
-
-    sizes: GraphSizes
-    dim: int
-    entities: EntityTable
 
     def setup(self) -> None:
         of_relations = nn.initializers.normal(RELATION_SPREAD)
@@ -119,7 +113,6 @@ class MTKGNN(nn.Module):
         return self._parts(self.entities(literals, train=train), relations)
 
     def score(self, encoded: HiddenParts, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
-        """Logits [S, H, N]; rank these, never their sigmoid."""
         del train  # dropout is applied in the entity table
         of_queries = encoded.heads[heads] + encoded.relations[:, None]
         by_unit = (jnp.moveaxis(of_queries, -1, 0), encoded.tails.T, self.output)

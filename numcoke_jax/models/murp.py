@@ -17,11 +17,10 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Float, Int
-from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import EntityTable, entity_table
-from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec
+from numcoke_jax.models.entity_table import TableModel, table_model
+from numcoke_jax.models.interface import ModelSpec
 from numcoke_jax.models.ops import hyperbolic
 
 SPREAD = 1e-2  # of the initial tangent vectors: points near the origin, where the ball is flat
@@ -36,18 +35,8 @@ class MovedTails:
     tails: Any  # float32 [S, N, d], t_r in the ball
 
 
-class MuRP(EncodeThenScore):
-    """Scores heads against the N tails as each relation moves them.
-
-    Attributes:
-      sizes: N, R and M.
-      dim: d.
-      entities: the table of all entities.
-    """
-
-    sizes: GraphSizes
-    dim: int
-    entities: EntityTable
+class MuRP(TableModel):
+    """Scores heads against the N tails as each relation moves them."""
 
     def setup(self) -> None:
         shape = (self.sizes.relations, self.dim)
@@ -71,20 +60,10 @@ class MuRP(EncodeThenScore):
         )
 
     def score(self, encoded: MovedTails, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
-        """Logits [S, H, N]; rank these, never their sigmoid."""
         del train  # dropout is applied in the entity table
         of_heads = hyperbolic.exp_at_origin(encoded.stretch[:, None] * encoded.entities[heads])
         distances = hyperbolic.squared_distances(of_heads, encoded.tails)
         return self.head_bias[heads][..., None] + self.tail_bias - distances
 
 
-def from_config(config: ConfigDict, sizes: GraphSizes) -> MuRP:
-    """The model of `model.{dim,attributes}` and `score.dropout`; other model keys have no effect."""
-    return MuRP(
-        sizes=sizes,
-        dim=config.model.dim,
-        entities=entity_table(config, sizes, spread=SPREAD),
-    )
-
-
-MODEL = ModelSpec(from_config, per_entity=("embedding", "head_bias", "tail_bias"))
+MODEL = ModelSpec(table_model(MuRP, spread=SPREAD), per_entity=("embedding", "head_bias", "tail_bias"))

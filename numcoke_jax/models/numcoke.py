@@ -163,7 +163,6 @@ class NumCoKE(EncodeThenScore):
     def score(
         self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
-        """Logits [S, H, N]; rank these, never their sigmoid."""
         return total(self.terms(encoded, heads, train=train))
 
     def terms(

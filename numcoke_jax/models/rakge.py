@@ -183,7 +183,6 @@ class RAKGE(nn.Module):
     def score(
         self, encoded: RelationAwareEntities, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
-        """Logits [S, H, N]; rank these, never their sigmoid."""
         return self.logits(encoded, self.drop(encoded, heads, train=train), heads)
 
     def drop(

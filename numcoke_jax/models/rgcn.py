@@ -24,12 +24,11 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Float, Int
-from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.distmult import DistMult
-from numcoke_jax.models.entity_table import EntityTable
-from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec, SharedVectors
+from numcoke_jax.models.entity_table import TableModel, table_model
+from numcoke_jax.models.interface import ModelSpec, SharedVectors
 from numcoke_jax.models.ops import pairwise
 
 
@@ -101,12 +100,10 @@ def received_by_links(
     return jnp.einsum("ijb,jd->bid", links, vectors)
 
 
-class RGCN(EncodeThenScore):
+class RGCN(TableModel):
     """Encodes the entities along the facts in `literals.facts`.
 
     Attributes:
-      sizes: N, R and M.
-      dim: d.
       entities: the table of all entities, h^0.
       layers: number of convolutions.
       bases: B.
@@ -117,9 +114,6 @@ class RGCN(EncodeThenScore):
       margin: epsilon of the translation.
     """
 
-    sizes: GraphSizes
-    dim: int
-    entities: EntityTable
     layers: int
     bases: int
     edge_dropout: float
@@ -154,7 +148,6 @@ class RGCN(EncodeThenScore):
     def score(
         self, encoded: SharedVectors, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
-        """Logits [S, H, N]; rank these, never their sigmoid."""
         del train  # dropout is applied in the encoder
         entities, relations = encoded.entities, encoded.relations[:, None]
         if self.decoder == "distmult":
@@ -164,23 +157,18 @@ class RGCN(EncodeThenScore):
         return self.margin - distance(entities[heads] + relations, tails)
 
 
-def from_config(config: ConfigDict, sizes: GraphSizes) -> RGCN:
-    """The model of `model.{dim,attributes}`, `graph.{layers,bases,edge_dropout,decoder}` and `score.dropout`.
-
-    `score.{norm,margin}` are those of the translation.
-    """
-    return RGCN(
-        sizes=sizes,
-        dim=config.model.dim,
-        entities=EntityTable(sizes.entities, config.model.dim, attributes=config.model.attributes),
-        layers=config.graph.layers,
-        bases=config.graph.bases,
-        edge_dropout=config.graph.edge_dropout,
-        dropout=config.score.dropout,
-        decoder=config.graph.decoder,
-        norm=config.score.norm,
-        margin=config.score.margin,
-    )
-
-
-MODEL = ModelSpec(from_config, per_entity=("embedding",), reads_facts=True)
+MODEL = ModelSpec(
+    table_model(
+        RGCN,
+        "graph.layers",
+        "graph.bases",
+        "graph.edge_dropout",
+        "graph.decoder",
+        "score.dropout",
+        "score.norm",
+        "score.margin",
+        dropout=False,
+    ),
+    per_entity=("embedding",),
+    reads_facts=True,
+)

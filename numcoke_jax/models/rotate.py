@@ -16,12 +16,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
-from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.complex import complex_product
-from numcoke_jax.models.entity_table import EntityTable, entity_table
-from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec, SharedVectors
+from numcoke_jax.models.entity_table import TableModel, table_model
+from numcoke_jax.models.interface import ModelSpec, SharedVectors
 from numcoke_jax.models.ops import pairwise
 
 
@@ -30,20 +29,15 @@ def any_angle(key: Key[Array, ""], shape: Any, dtype: Any = jnp.float32) -> Floa
     return jax.random.uniform(key, shape, dtype, -math.pi, math.pi)
 
 
-class RotatE(EncodeThenScore):
+class RotatE(TableModel):
     """Distances of rotated heads to all entities.
 
     Attributes:
-      sizes: N, R and M.
       dim: d, real numbers of a vector; even.
-      entities: the table of all entities; its dropout is one mask for heads and tails.
       norm: 1 or 2.
       margin: epsilon.
     """
 
-    sizes: GraphSizes
-    dim: int
-    entities: EntityTable
     norm: int
     margin: float
 
@@ -59,7 +53,6 @@ class RotatE(EncodeThenScore):
     def score(
         self, encoded: SharedVectors, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
-        """Logits [S, H, N]; rank these, never their sigmoid."""
         del train  # dropout is applied in the entity table
         rotated = complex_product(encoded.entities[heads], encoded.relations[:, None])
         if self.norm == 2:
@@ -81,16 +74,4 @@ class RotatE(EncodeThenScore):
         return self.margin - pairwise.sum_of_terms(modulus, (entry_first, tails), shape)
 
 
-def from_config(config: ConfigDict, sizes: GraphSizes) -> RotatE:
-    """The model of `model.{dim,attributes}` and `score.{norm,margin,dropout}`; other keys have no effect."""
-    entities = entity_table(config, sizes)
-    return RotatE(
-        sizes=sizes,
-        dim=config.model.dim,
-        entities=entities,
-        norm=config.score.norm,
-        margin=config.score.margin,
-    )
-
-
-MODEL = ModelSpec(from_config, per_entity=("embedding",))
+MODEL = ModelSpec(table_model(RotatE, "score.norm", "score.margin"), per_entity=("embedding",))

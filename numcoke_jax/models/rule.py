@@ -35,8 +35,8 @@ from ml_collections import ConfigDict
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import EntityTable, entity_table
-from numcoke_jax.models.interface import GraphSizes, ModelSpec, SecondLoss, SumAndCount
+from numcoke_jax.models.entity_table import TableModel, table_model
+from numcoke_jax.models.interface import ModelSpec, SecondLoss, SumAndCount
 from numcoke_jax.models.mined_rules import RULES, mined
 from numcoke_jax.models.ops import pairwise
 
@@ -57,19 +57,14 @@ class RulesInForce:
     rules: Any = None  # float32 scalar, how many that is of
 
 
-class RulE(nn.Module):
+class RulE(TableModel):
     """Scores heads against the N tails by rotation and by rules.
 
     Attributes:
-      sizes: N, R and M.
       dim: d, even.
-      entities: the table of all entities.
       margin: epsilon.
     """
 
-    sizes: GraphSizes
-    dim: int
-    entities: EntityTable
     margin: float
 
     def setup(self) -> None:
@@ -121,7 +116,6 @@ class RulE(nn.Module):
         )
 
     def score(self, encoded: RulesInForce, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
-        """Logits [S, H, N]; rank these, never their sigmoid."""
         del train  # dropout is applied in the entity table
         relations, entities = self.sizes.relations, len(encoded.entities)
 
@@ -225,14 +219,9 @@ def rule_loss(config: ConfigDict) -> SecondLoss:
     return loss
 
 
-def from_config(config: ConfigDict, sizes: GraphSizes) -> RulE:
-    """The model of `model.{dim,attributes}`, `score.{margin,dropout}`; `okcl.weight` weighs its loss."""
-    return RulE(
-        sizes=sizes,
-        dim=config.model.dim,
-        entities=entity_table(config, sizes),
-        margin=config.score.margin,
-    )
-
-
-MODEL = ModelSpec(from_config, per_entity=("embedding", "tail_bias"), reads_facts=True, second_loss=rule_loss)
+MODEL = ModelSpec(
+    table_model(RulE, "score.margin"),
+    per_entity=("embedding", "tail_bias"),
+    reads_facts=True,
+    second_loss=rule_loss,
+)

@@ -25,8 +25,8 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import EntityTable, entity_table
-from numcoke_jax.models.interface import GraphSizes, ModelSpec, SecondLoss, SharedVectors, SumAndCount
+from numcoke_jax.models.entity_table import TableModel, table_model
+from numcoke_jax.models.interface import ModelSpec, SecondLoss, SharedVectors, SumAndCount
 from numcoke_jax.models.losses.view_contrastive import view_contrastive_loss
 from numcoke_jax.models.ops import pairwise
 
@@ -39,12 +39,10 @@ class Views:
     noisy: Any = None  # float32 [2, N, d]
 
 
-class SimGCL(nn.Module):
+class SimGCL(TableModel):
     """Averages the entities along the facts in `literals.facts` and translates.
 
     Attributes:
-      sizes: N, R and M.
-      dim: d.
       entities: the table of all entities, E^0.
       layers: L.
       noise: epsilon; 0 makes both views the same.
@@ -52,9 +50,6 @@ class SimGCL(nn.Module):
       margin: of the translation.
     """
 
-    sizes: GraphSizes
-    dim: int
-    entities: EntityTable
     layers: int
     noise: float
     norm: int
@@ -83,7 +78,6 @@ class SimGCL(nn.Module):
         return Views(SharedVectors(entities, self._relations(relations)))
 
     def score(self, encoded: Views, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
-        """Logits [S, H, N]; rank these, never their sigmoid."""
         del train  # dropout is applied in the entity table
         distance = pairwise.l1_distance if self.norm == 1 else pairwise.l2_distance
         entities = encoded.scored.entities
@@ -128,20 +122,9 @@ def view_loss(config: ConfigDict) -> SecondLoss:
     return loss
 
 
-def from_config(config: ConfigDict, sizes: GraphSizes) -> SimGCL:
-    """The model of `model.{dim,attributes}`, `graph.{layers,noise}` and `score.{norm,margin,dropout}`.
-
-    `okcl.{weight,temperature}` set its loss.
-    """
-    return SimGCL(
-        sizes=sizes,
-        dim=config.model.dim,
-        entities=entity_table(config, sizes),
-        layers=config.graph.layers,
-        noise=config.graph.noise,
-        norm=config.score.norm,
-        margin=config.score.margin,
-    )
-
-
-MODEL = ModelSpec(from_config, per_entity=("embedding",), reads_facts=True, second_loss=view_loss)
+MODEL = ModelSpec(
+    table_model(SimGCL, "graph.layers", "graph.noise", "score.norm", "score.margin"),
+    per_entity=("embedding",),
+    reads_facts=True,
+    second_loss=view_loss,
+)

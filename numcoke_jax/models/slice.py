@@ -30,8 +30,8 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import EntityTable, entity_table
-from numcoke_jax.models.interface import GraphSizes, ModelSpec, SecondLoss, SharedVectors, SumAndCount
+from numcoke_jax.models.entity_table import TableModel, table_model
+from numcoke_jax.models.interface import ModelSpec, SecondLoss, SharedVectors, SumAndCount
 from numcoke_jax.models.ops import pairwise
 
 HIDDEN = 0.15  # share of the entities
@@ -68,21 +68,16 @@ class ContextLayer(nn.Module):
         return rows + nn.Dense(dim, use_bias=False, name="value")(mixed)
 
 
-class SLiCE(nn.Module):
+class SLiCE(TableModel):
     """Encodes the entities along the facts in `literals.facts` and translates.
 
     Attributes:
-      sizes: N, R and M.
-      dim: d.
       entities: the table of all entities, e.
       layers: L.
       norm: 1 or 2, of the translation.
       margin: of the translation.
     """
 
-    sizes: GraphSizes
-    dim: int
-    entities: EntityTable
     layers: int
     norm: int
     margin: float
@@ -116,7 +111,6 @@ class SLiCE(nn.Module):
         return self._encoded(self.entities(literals, train=train), relations, literals)
 
     def score(self, encoded: InContext, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
-        """Logits [S, H, N]; rank these, never their sigmoid."""
         del train  # dropout is applied in the entity table
         distance = pairwise.l1_distance if self.norm == 1 else pairwise.l2_distance
         entities = encoded.scored.entities
@@ -149,19 +143,9 @@ def guessing_loss(config: ConfigDict) -> SecondLoss:
     return loss
 
 
-def from_config(config: ConfigDict, sizes: GraphSizes) -> SLiCE:
-    """The model of `model.{dim,attributes}`, `graph.layers`, `score.{norm,margin,dropout}`.
-
-    `okcl.weight` weighs its second loss.
-    """
-    return SLiCE(
-        sizes=sizes,
-        dim=config.model.dim,
-        entities=entity_table(config, sizes),
-        layers=config.graph.layers,
-        norm=config.score.norm,
-        margin=config.score.margin,
-    )
-
-
-MODEL = ModelSpec(from_config, per_entity=("embedding",), reads_facts=True, second_loss=guessing_loss)
+MODEL = ModelSpec(
+    table_model(SLiCE, "graph.layers", "score.norm", "score.margin"),
+    per_entity=("embedding",),
+    reads_facts=True,
+    second_loss=guessing_loss,
+)

@@ -19,24 +19,18 @@ from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import EntityTable, entity_table
-from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec
+from numcoke_jax.models.entity_table import TableModel, entity_table
+from numcoke_jax.models.interface import GraphSizes, ModelSpec
 from numcoke_jax.models.score import DecodedOrderScore, EncodedEntities
 
 
-class TransE(EncodeThenScore):
+class TransE(TableModel):
     """Scores heads against one table of N vectors, the same under every relation.
 
     Attributes:
-      sizes: N, R and M.
-      dim: d.
-      entities: the table of all entities; its dropout is one mask for heads and tails.
       score_term: the translation term; without order term and without dropout of its own.
     """
 
-    sizes: GraphSizes
-    dim: int
-    entities: EntityTable
     score_term: DecodedOrderScore
 
     def setup(self) -> None:
@@ -55,7 +49,6 @@ class TransE(EncodeThenScore):
     def score(
         self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
-        """Logits [S, H, N]; rank these, never their sigmoid."""
         return self.score_term(encoded, heads, train=train)
 
     def terms(

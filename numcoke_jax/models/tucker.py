@@ -21,8 +21,8 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.batch_norm import BatchNorm, real_queries
-from numcoke_jax.models.entity_table import EntityTable
-from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec
+from numcoke_jax.models.entity_table import TableModel, entity_table
+from numcoke_jax.models.interface import GraphSizes, ModelSpec
 
 
 @struct.dataclass
@@ -77,19 +77,13 @@ class CoreTensor(nn.Module):
         return self.drop_query(queries, deterministic=not train)
 
 
-class TuckER(EncodeThenScore):
+class TuckER(TableModel):
     """Query vectors by one bilinear map per relation, scored by inner products.
 
     Attributes:
-      sizes: N, R and M.
-      dim: d.
-      entities: the table of all entities.
       contraction: core, norms and dropouts; its parameters are those of this module.
     """
 
-    sizes: GraphSizes
-    dim: int
-    entities: EntityTable
     contraction: CoreTensor
 
     def setup(self) -> None:
@@ -105,7 +99,6 @@ class TuckER(EncodeThenScore):
     def score(
         self, encoded: RelationMatrices, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
-        """Logits [S, H, N]; rank these, never their sigmoid."""
         inputs = encoded.entities[heads], encoded.matrices, real_queries(self, heads)
         return self.contraction.queries(*inputs, train=train) @ encoded.entities.T
 
@@ -125,7 +118,7 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> TuckER:
     return TuckER(
         sizes=sizes,
         dim=config.model.dim,
-        entities=EntityTable(sizes.entities, config.model.dim, attributes=config.model.attributes),
+        entities=entity_table(config, sizes, dropout=False),
         contraction=core_tensor(config),
     )
 

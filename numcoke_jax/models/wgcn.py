@@ -20,22 +20,19 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
-from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.batch_norm import BatchNorm, real_queries
-from numcoke_jax.models.entity_table import EntityTable
-from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec, SharedVectors
+from numcoke_jax.models.entity_table import TableModel, table_model
+from numcoke_jax.models.interface import ModelSpec, SharedVectors
 
 FILTER_WIDTH = 5
 
 
-class WGCN(EncodeThenScore):
+class WGCN(TableModel):
     """Encodes the entities along the facts in `literals.facts`; query vectors by convolution.
 
     Attributes:
-      sizes: N, R and M.
-      dim: d.
       entities: the table of all entities, h^0.
       layers: number of graph convolutions.
       filters: feature maps of the decoder.
@@ -44,9 +41,6 @@ class WGCN(EncodeThenScore):
       hidden_dropout: of the query vector.
     """
 
-    sizes: GraphSizes
-    dim: int
-    entities: EntityTable
     layers: int
     filters: int = 32
     input_dropout: float = 0.2
@@ -80,7 +74,6 @@ class WGCN(EncodeThenScore):
     def score(
         self, encoded: SharedVectors, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
-        """Logits [S, H, N]; rank these, never their sigmoid."""
         weights, fixed = real_queries(self, heads), not train
         of_heads = encoded.entities[heads]
         of_relations = jnp.broadcast_to(encoded.relations[:, None], of_heads.shape)
@@ -106,15 +99,6 @@ def weighted_neighbours(vectors: Float[Array, "N d"], facts: Int[Array, "n 3"], 
     return jax.ops.segment_sum(of_messages[:, None] * vectors[source], target, count)
 
 
-def from_config(config: ConfigDict, sizes: GraphSizes) -> WGCN:
-    """The model of `model.{dim,attributes}`, `graph.layers` and `query`; other model keys have no effect."""
-    return WGCN(
-        sizes=sizes,
-        dim=config.model.dim,
-        entities=EntityTable(sizes.entities, config.model.dim, attributes=config.model.attributes),
-        layers=config.graph.layers,
-        **config.query,
-    )
-
-
-MODEL = ModelSpec(from_config, per_entity=("embedding",), reads_facts=True)
+MODEL = ModelSpec(
+    table_model(WGCN, "graph.layers", "query.", dropout=False), per_entity=("embedding",), reads_facts=True
+)

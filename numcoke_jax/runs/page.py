@@ -142,9 +142,9 @@ def _order(report: Report) -> Section | None:
 def _references(report: Report) -> list[Table]:
     """The model beside rules that learn nothing; none in a report of an older version."""
     order = report.get("order")
-    if not order or "references" not in order:
+    found = order.get("references") if order else None
+    if not found:
         return []
-    found = order["references"]
     names = sorted(found["relations"], key=lambda name: (found["relations"][name]["model"], name))
     rows = [("all that compare", found["all"]), *((name, found["relations"][name]) for name in names)]
     columns = ("model", *RULES)

@@ -72,7 +72,7 @@ class Order(TypedDict):
     all: OrderMeasures
     narrowest_quarter: OrderMeasures
     relations: dict[str, OrderMeasures]
-    references: NotRequired[dict[str, Any]]
+    references: NotRequired[dict[str, Any] | None]
 
 
 class Report(TypedDict):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import expit
 
 from numcoke_jax.data.graph import NumericGraph, Vocabulary
 from numcoke_jax.evaluation.calibration import (
@@ -23,7 +24,6 @@ from numcoke_jax.evaluation.calibration import (
     labelled_scores,
     negative_log_likelihood,
     reliability,
-    sigmoid,
 )
 from numcoke_jax.system.errors import UserError
 
@@ -105,13 +105,13 @@ def test_a_scale_recovers_the_one_that_made_the_labels() -> None:
     """Labels with p = sigmoid((score + 4) / 2): scores too low, as after training on a tenth of the facts."""
     rng = np.random.default_rng(0)
     scores = rng.normal(-5.0, 4.0, 200_000)
-    labels = rng.random(len(scores)) < sigmoid((scores + 4.0) / 2.0)
+    labels = rng.random(len(scores)) < expit((scores + 4.0) / 2.0)
     found = fit_scale(scores, labels)
     assert found.temperature == pytest.approx(2.0, rel=0.02) and found.shift == pytest.approx(-4.0, abs=0.05)
     error = {}
     for name, scale in {"raw": Scale(1, 0), "alone": Scale(fit_temperature(scores, labels), 0)}.items():
-        error[name] = expected_calibration_error(reliability(sigmoid(scale.logits(scores)), labels))
-    after = expected_calibration_error(reliability(sigmoid(found.logits(scores)), labels))
+        error[name] = expected_calibration_error(reliability(expit(scale.logits(scores)), labels))
+    after = expected_calibration_error(reliability(expit(found.logits(scores)), labels))
     assert after < 0.005 < 0.05 < error["alone"] < error["raw"]
 
 
@@ -119,13 +119,13 @@ def test_a_scale_recovers_the_one_that_made_the_labels() -> None:
 def test_a_scale_is_recovered_where_only_a_share_of_the_true_ones_is_labelled(share: float) -> None:
     rng = np.random.default_rng(0)
     scores = rng.normal(-5.0, 4.0, 400_000)
-    true = rng.random(len(scores)) < sigmoid((scores + 4.0) / 2.0)
+    true = rng.random(len(scores)) < expit((scores + 4.0) / 2.0)
     labels = true & (rng.random(len(scores)) < share)
     found = fit_scale(scores, labels, share)
     assert found.temperature == pytest.approx(2.0, rel=0.05) and found.shift == pytest.approx(-4.0, abs=0.1)
-    assert expected_calibration_error(reliability(sigmoid(found.logits(scores)), true)) < 0.005
+    assert expected_calibration_error(reliability(expit(found.logits(scores)), true)) < 0.005
     blind = fit_scale(scores, labels)
-    assert expected_calibration_error(reliability(sigmoid(blind.logits(scores)), true)) > 0.02
+    assert expected_calibration_error(reliability(expit(blind.logits(scores)), true)) > 0.02
 
 
 @pytest.mark.parametrize("share", [0.9, 0.1])
@@ -186,7 +186,7 @@ def test_scores_that_rank_the_wrong_way_round_tell_the_share_of_true_labels() ->
     scores = np.random.default_rng(0).normal(size=1000) - 6.0 * labels
     found = fit_scale(scores, labels)
     assert found.temperature == RANGE[1]
-    np.testing.assert_allclose(sigmoid(found.logits(scores)), 0.05, rtol=5e-3)
+    np.testing.assert_allclose(expit(found.logits(scores)), 0.05, rtol=5e-3)
 
 
 def test_the_threshold_of_scores_too_close_for_the_range_stays_between_them() -> None:
@@ -196,8 +196,7 @@ def test_the_threshold_of_scores_too_close_for_the_range_stays_between_them() ->
     assert 3.0 < found.shift < 3.0 + 1e-6
 
 
-def test_extreme_logits_have_a_finite_loss_and_exact_probabilities() -> None:
-    assert sigmoid(np.array([-1e4, 0.0, 1e4])).tolist() == [0.0, 0.5, 1.0]
+def test_extreme_logits_have_a_finite_loss() -> None:
     assert negative_log_likelihood(np.array([1e4, -1e4]), np.array([False, True])) == 2e4
 
 
@@ -227,8 +226,8 @@ def test_a_relation_has_its_own_temperature_where_it_has_labels_enough() -> None
         {"temperature": 2 * own["r1"]["temperature"], "shift": 2 * own["r1"]["shift"]}, rel=1e-6
     )
     read = Calibration.from_report(found, graph.vocabulary.relations, "report.json")
-    assert read.probability(np.array([1.0]), 0) == sigmoid(Scale(**own["r0"]).logits(np.array([1.0])))
-    assert read.probability(np.array([1.0]), 2) == sigmoid(
+    assert read.probability(np.array([1.0]), 0) == expit(Scale(**own["r0"]).logits(np.array([1.0])))
+    assert read.probability(np.array([1.0]), 2) == expit(
         Scale(found["temperature"], found["shift"]).logits(np.array([1.0]))
     )
     assert found["valid"]["after"]["nll"] <= found["valid"]["before"]["nll"]
@@ -261,8 +260,8 @@ def test_scores_that_are_log_odds_already_stay_as_they_are(kind: str) -> None:
         assert found[name] == pytest.approx(other[name], rel=1e-9)
     read = Calibration.from_report(found, graph.vocabulary.relations, "report.json")
     scores = np.array([-30.0, -1.0, 0.0, 4.0])
-    np.testing.assert_array_equal(read.probability(scores, 0), sigmoid(scores))
-    assert not np.allclose(read.probability(scores, 1), sigmoid(scores))
+    np.testing.assert_array_equal(read.probability(scores, 0), expit(scores))
+    assert not np.allclose(read.probability(scores, 1), expit(scores))
 
 
 def test_where_all_scores_are_log_odds_nothing_is_scaled() -> None:

@@ -284,6 +284,7 @@ def test_a_missing_report_and_a_file_of_something_else_are_refused(tmp_path: Pat
 def test_the_environment_names_versions_device_random_numbers_code_and_data(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    jax.devices()  # XLA ends a process that starts it with a flag that it does not know
     monkeypatch.setenv("XLA_FLAGS", "--xla_some_flag=1")
     environment = describe_environment(make_graph())
     assert environment["packages"]["jax"] == jax.__version__
