@@ -18,9 +18,9 @@ from numcoke_jax.evaluation.orders import ComparedField, compared_fields
 from numcoke_jax.inference.predict import Predictor, mean_ranks
 from numcoke_jax.inference.trained import Trained
 from numcoke_jax.inference.what_if import Predictors
+from numcoke_jax.models.encoded import ORDER, TERMS, EncodedEntities
 from numcoke_jax.models.interface import ExplainsScores, KnowledgeModel
 from numcoke_jax.models.order_core.score import OrderPositions
-from numcoke_jax.models.score import ORDER, TERMS, EncodedEntities
 
 MOST_COMPARED = 3  # fields that are shown
 MOST_MOVED = 10  # tails whose rank a what-if changes most

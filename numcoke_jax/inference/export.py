@@ -25,9 +25,9 @@ from jax import export
 
 from numcoke_jax.inference.predict import Predictor
 from numcoke_jax.inference.trained import Trained
+from numcoke_jax.models.encoded import CLASSES, ORDER, EncodedEntities
 from numcoke_jax.models.order_core.score import OrderPositions
 from numcoke_jax.models.padding import is_per_entity
-from numcoke_jax.models.score import CLASSES, ORDER, EncodedEntities
 from numcoke_jax.runs.environment import describe_environment
 from numcoke_jax.system.errors import UserError, shown_path
 from numcoke_jax.system.files import cannot_write, flush_folder, write_bytes_atomically, write_json_atomically

@@ -18,7 +18,7 @@ import pandas as pd
 from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, NumericGraph, Vocabulary
 from numcoke_jax.evaluation.calibration import Calibration
 from numcoke_jax.evaluation.scorer import Scorer
-from numcoke_jax.models.score import EncodedEntities
+from numcoke_jax.models.encoded import EncodedEntities
 
 KNOWN = ("exclude", "mark")
 ENCODED_BYTES = 256 * 2**20  # of encoded relations that are kept

@@ -18,8 +18,8 @@ from numcoke_jax.inference.predict import (
     Predictor,
     best_candidates,
 )
+from numcoke_jax.models.encoded import EncodedEntities
 from numcoke_jax.models.order_core.comparative import comparative_relations
-from numcoke_jax.models.score import EncodedEntities
 
 SCORE_COLUMNS = ("head", "relation", "tail", "score", "probability", "likelier")
 

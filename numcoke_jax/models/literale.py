@@ -19,9 +19,10 @@ from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
+from numcoke_jax.models.encoded import EncodedEntities
 from numcoke_jax.models.fusion import KnowledgeFusion
 from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec
-from numcoke_jax.models.score import DecodedOrderScore, EncodedEntities
+from numcoke_jax.models.score import DecodedOrderScore
 
 
 def raw_values(literals: Literals) -> Float[Array, "N M"]:

@@ -20,6 +20,7 @@ from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.attention import PerceptualAttention
 from numcoke_jax.models.batch_norm import real_queries
+from numcoke_jax.models.encoded import CLASSES, ORDER, EncodedEntities
 from numcoke_jax.models.experts import MixtureOfExperts
 from numcoke_jax.models.fusion import KnowledgeFusion
 from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec, SecondLoss, SumAndCount
@@ -28,7 +29,7 @@ from numcoke_jax.models.numeric_embedding import NumericValueEmbedding
 from numcoke_jax.models.ops.tiles import cut, join, tile_count
 from numcoke_jax.models.order_core import core
 from numcoke_jax.models.order_core import score as core_score
-from numcoke_jax.models.score import CLASSES, ORDER, DecodedOrderScore, EncodedEntities, total
+from numcoke_jax.models.score import DecodedOrderScore, total
 from numcoke_jax.models.tucker import core_tensor
 
 # Rows (slot, entity) encoded at once.  Measured on 2 cores at S 4, N 64,000, d 200: 0.6 of the time of a

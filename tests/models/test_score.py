@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from numcoke_jax.config.schema import choices
-from numcoke_jax.models.score import DecodedOrderScore, EncodedEntities
+from numcoke_jax.models.encoded import EncodedEntities
+from numcoke_jax.models.score import DecodedOrderScore
 from tests import examples
 from tests.oracles.score import score
 
