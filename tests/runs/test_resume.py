@@ -102,7 +102,7 @@ def die(*_: Any, **__: Any) -> None:
     raise Killed
 
 
-@pytest.mark.parametrize("written", ["write_html_report", "write_json_atomically"])
+@pytest.mark.parametrize("written", ["write_html_report", "write_report"])
 def test_a_kill_while_the_report_is_written_leaves_no_run_that_looks_finished(
     straight: Straight, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str
 ) -> None:
