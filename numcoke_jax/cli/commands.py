@@ -166,6 +166,8 @@ def _told(action: Callable[[], int], interrupted: str) -> int:
     except OSError as error:  # a full disk, a missing permission, a name that is too long, wherever it occurs
         where = f"{shown_path(error.filename)}: " if isinstance(error.filename, str | os.PathLike) else ""
         return _fail(f"{where}{error.strerror or error}; fix this, then run the same command again", 2)
+    except MemoryError as error:
+        return _fail(f"there is not enough memory ({error or 'none is left'}); give it less to read", 2)
     except KeyboardInterrupt as stopped:
         return _fail(str(stopped) or interrupted or "interrupted", 130)
 

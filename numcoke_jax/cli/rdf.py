@@ -240,15 +240,18 @@ def convert(options: argparse.Namespace) -> list[str]:
     if options.seed < 0:
         raise UserError(f"--seed: must be at least 0, got {options.seed}")
     content = read_rdf(options.file)
-    graph, report = build_rdf_graph(
-        content,
-        shorten=options.shorten,
-        prefixes=dict(options.prefix),
-        split=options.split,
-        split_by=options.split_by,
-        seed=options.seed,
-    )
-    write_folder(graph, options.out)
+    try:
+        graph, report = build_rdf_graph(
+            content,
+            shorten=options.shorten,
+            prefixes=dict(options.prefix),
+            split=options.split,
+            split_by=options.split_by,
+            seed=options.seed,
+        )
+        write_folder(graph, options.out)
+    except UserError as error:
+        raise UserError(f"{options.file}: {error}") from error
     return [content.describe(), *report.notices()]
 
 

@@ -46,7 +46,11 @@ def check_keys(config: Any) -> None:
             f"the config is of type {type(config).__name__}: get_config() must return a ConfigDict; "
             "start from numcoke_jax.config.schema.default_config()"
         )
-    found = flatten(config)
+    check_flat(flatten(config))
+
+
+def check_flat(found: Mapping[str, Any]) -> None:
+    """`check_keys` of values by dotted key."""
     for name in found:
         check_key_exists(name)
     for name, key in KEYS.items():

@@ -14,7 +14,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from numcoke_jax.config.checks import check_keys, flatten, without_removed
+from numcoke_jax.config.checks import check_flat, check_keys, flatten, without_removed
 from numcoke_jax.config.presets import apply_preset
 from numcoke_jax.config.schema import KEYS, default_config, nested
 from numcoke_jax.system.errors import LONGEST_REASON, UserError, printable, shown_path
@@ -70,12 +70,12 @@ def stored_config(path: Path, warn: Callable[[str], None]) -> ConfigDict:
     if later:
         warn(f"{shown_path(str(path))} is older than {', '.join(sorted(later))}: the default is used")
     known = {**stored, **later}.items()
-    config = nested({key: tuple(value) if isinstance(value, list) else value for key, value in known})
+    flat = {key: tuple(value) if isinstance(value, list) else value for key, value in known}
     try:
-        check_keys(config)
+        check_flat(flat)
     except UserError as error:
         raise UserError(f"{shown_path(str(path))}: {error}") from error
-    return canonical_config(config)
+    return canonical_config(nested(flat))
 
 
 def split_preset(path: str) -> tuple[str, str]:

@@ -78,7 +78,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         return json.loads(Path(path).read_bytes().decode("utf-8"))
     except OSError as error:
         raise UserError(f"cannot read {shown}: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # the last: thousands of brackets
         raise UserError(f"{shown} is damaged: {printable(str(error))}") from error
 
 
@@ -147,7 +147,7 @@ def damage(folder: Path) -> str | None:
     body = content[: -len(_last_line(b""))]
     if content != body + _last_line(body):
         return f"{MANIFEST} is damaged"
-    for line in body.decode().splitlines():
+    for line in body.decode(errors="replace").splitlines():
         checksum, _, name = line.partition("  ")
         try:
             if _checksum(folder / name) != checksum:

@@ -299,8 +299,8 @@ def test_a_true_zero_is_observed():
 
 @pytest.mark.parametrize(
     "cell",
-    [None, math.nan, np.float32("nan"), np.float16("nan"), np.datetime64("NaT"), np.timedelta64("NaT")]
-    + [pd.NaT, pd.NA, Decimal("NaN"), Decimal("sNaN")],
+    [None, math.nan, np.float32("nan"), np.float16("nan"), pd.NaT, pd.NA, Decimal("NaN"), Decimal("sNaN")]
+    + [np.datetime64("NaT", "s"), np.timedelta64("NaT", "s")],
     ids=repr,
 )
 def test_a_missing_value_of_any_type_has_neither_name_nor_number(cell):

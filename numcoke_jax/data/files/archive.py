@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from numcoke_jax.data.files.lines import LISTED_LINES, TextFile
-from numcoke_jax.data.files.packed import is_content
+from numcoke_jax.data.files.packed import is_content, opened_member
 from numcoke_jax.data.graph import SPLITS
 from numcoke_jax.system.errors import UserError
 
@@ -82,7 +82,7 @@ def _plain_opener(path: Path) -> Callable[[], AbstractContextManager[IO[bytes]]]
 def _member_opener(archive: Path, member: str) -> Callable[[], AbstractContextManager[IO[bytes]]]:
     @contextlib.contextmanager
     def open_member() -> Iterator[IO[bytes]]:
-        with zipfile.ZipFile(archive) as opened, opened.open(member) as stream:
+        with zipfile.ZipFile(archive) as opened, opened_member(opened, opened.getinfo(member)) as stream:
             yield stream
 
     return open_member

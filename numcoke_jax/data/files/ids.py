@@ -15,6 +15,7 @@ kept.  Literals are read as in a folder in text layout, by name.
 
 import dataclasses
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -52,6 +53,8 @@ FORMATS = (
     IdFormat("LibKGE", ("entity_ids.del", "relation_ids.del"), "{}.del", FACT_COLUMNS),
 )
 KINDS = ("entity", "relation")  # of names
+ID = re.compile(r"[0-9]{1,18}")  # the longest that int64 holds whatever the digits
+ID_OR_UNKNOWN = re.compile(r"-?[0-9]{1,18}")  # as some programs mark what they do not know
 FIRST_FILES = tuple(form.facts.format("train") + packing for form in FORMATS for packing in PACKINGS)
 
 
@@ -154,7 +157,7 @@ def _cells(file: TextFile) -> tuple[int, list[tuple[int, str]]]:
             ) from None
         if not text.strip():
             continue
-        if count < 0 and not rows and text.strip().isdecimal():
+        if count < 0 and not rows and ID.fullmatch(text.strip()):
             count = int(text)
         else:
             rows.append((number, text))
@@ -193,7 +196,7 @@ def _pair(text: str, id_first: bool) -> tuple[str, int] | None:
         return None
     name, key = reversed(parts) if id_first else parts
     name, key = name.strip(), key.strip()
-    return (name, int(key)) if name and key.isascii() and key.isdecimal() else None
+    return (name, int(key)) if name and ID.fullmatch(key) else None
 
 
 def _read_rows(file: TextFile) -> tuple[np.ndarray, list[int]]:
@@ -201,12 +204,10 @@ def _read_rows(file: TextFile) -> tuple[np.ndarray, list[int]]:
     _, rows = _cells(file)
     ids = np.empty((len(rows), len(FACT_COLUMNS)), np.int64)
     for place, (number, text) in enumerate(rows):
-        try:
-            ids[place] = [int(part) for part in text.split()]
-        except (ValueError, OverflowError):
-            raise DataError(
-                [f"{file.name}:{number}: needs three ids, found {printable(text.strip())}"]
-            ) from None
+        parts = text.split()
+        if len(parts) != len(FACT_COLUMNS) or not all(map(ID_OR_UNKNOWN.fullmatch, parts)):
+            raise DataError([f"{file.name}:{number}: needs three ids, found {printable(text.strip())}"])
+        ids[place] = [int(part) for part in parts]
     return ids, [number for number, _ in rows]
 
 

@@ -35,7 +35,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from numcoke_jax.data.files.packed import GZIP_MAGIC, ZIP_MAGIC, is_content
+from numcoke_jax.data.files.packed import GZIP_MAGIC, ZIP_MAGIC, gunzipped, is_content, opened_member
 from numcoke_jax.system.errors import UserError, list_some
 
 BLOCK_BYTES = 1 << 24  # read at once; the memory above the parsed columns is a few times this
@@ -171,19 +171,17 @@ def _buffered(stream: Any) -> io.BufferedReader:
     return io.BufferedReader(stream)
 
 
-def _unpacked(
-    stream: io.BufferedReader, name: str, opened: contextlib.ExitStack
-) -> io.BufferedReader | gzip.GzipFile:
+def _unpacked(stream: io.BufferedReader, name: str, opened: contextlib.ExitStack) -> io.BufferedReader:
     """A stream of what is in a gzip stream or in the one file of a zip archive; any other stream itself."""
     start = stream.peek(len(ZIP_MAGIC))
     if start.startswith(GZIP_MAGIC):
-        return opened.enter_context(gzip.GzipFile(fileobj=stream))
+        return opened.enter_context(gunzipped(stream))
     if start.startswith(ZIP_MAGIC):
         archive = opened.enter_context(zipfile.ZipFile(stream))
         members = [info for info in archive.infolist() if not info.is_dir() and is_content(info.filename)]
         if len(members) != 1:
             raise DataError([f"{name}: is a zip archive of {len(members)} files, must be of 1; unpack it"])
-        return _buffered(opened.enter_context(archive.open(members[0])))
+        return opened.enter_context(opened_member(archive, members[0]))
     return stream
 
 

@@ -41,7 +41,7 @@ from numcoke_jax.data.files.numbers import (
     ZONED_YEARS,
     parse_values,
 )
-from numcoke_jax.data.files.packed import GZIP_MAGIC
+from numcoke_jax.data.files.packed import GZIP_MAGIC, gunzipped
 from numcoke_jax.system.errors import UserError, plural
 
 FORMATS = {".nt": "N_TRIPLES", ".ntriples": "N_TRIPLES", ".ttl": "TURTLE", ".turtle": "TURTLE"}
@@ -137,7 +137,7 @@ def _open_text(path: str | os.PathLike) -> Iterator[IO[bytes]]:
     with contextlib.ExitStack() as stack:
         text: IO[bytes] = stack.enter_context(open(path, "rb"))
         if cast(io.BufferedReader, text).peek(2)[:2] == GZIP_MAGIC:
-            text = stack.enter_context(cast(IO[bytes], gzip.GzipFile(fileobj=text)))
+            text = stack.enter_context(gunzipped(text))
         if cast(io.BufferedReader, text).peek(3)[:3] == BYTE_ORDER_MARK:
             text.read(3)
         yield text

@@ -11,7 +11,6 @@ import csv
 import dataclasses
 import datetime
 import gzip
-import importlib.util
 import io
 import itertools
 import math
@@ -28,7 +27,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from numcoke_jax.data.files.numbers import (
     A_DATE,
@@ -39,7 +37,8 @@ from numcoke_jax.data.files.numbers import (
     parse_number,
     parse_values,
 )
-from numcoke_jax.data.files.packed import GZIP_MAGIC, is_content
+from numcoke_jax.data.files.packed import GZIP_MAGIC, gunzipped, is_content, opened_member
+from numcoke_jax.data.tables.workbooks import parquet_columns, reason_of, xlsx_rows
 from numcoke_jax.system.errors import UserError, printable, suggestion
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
@@ -50,6 +49,8 @@ TRUTHS = {"true": True, "false": False, "yes": True, "no": False}
 TRUTHS_READ = "truth values read as 1 and 0"
 SEPARATORS = (",", ";", "\t", "|")
 DECLARED_SEPARATOR = re.compile(r"""("?)sep=(?P<separator>[^\w"\r\n])\1[\r\n]""", re.IGNORECASE)  # as Excel's
+ROWS_AT_ONCE = 4096
+SHORT = 8  # characters of a cell; there are few different ones beside the memory that a longer one takes
 SAMPLED_ROWS = 50  # of a text file whose header leaves the separator open
 LARGEST_CELL = 2**31 - 1  # characters; the csv module's limit has 32 bits on some systems
 # Titles of a saved index of pandas, read back as a column: by parquet, by csv, by csv several times over.
@@ -131,14 +132,14 @@ def read_table(path: str | Path) -> TableFile:
         raise UserError(f"{path}: a table's name ends in {', '.join(SUFFIXES)} (csv and tsv also .gz, .zip)")
     try:
         if suffix == ".parquet":
-            return _read_parquet(path)
+            return _from_columns(path, *parquet_columns(path))
         if suffix == ".xlsx":
-            return _read_xlsx(path)
+            return _from_rows(path, xlsx_rows(path))
         name, data = _text_bytes(path)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; give the path of a table") from None
     except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror or _first_line(error)})") from None
+        raise UserError(f"{path}: cannot be read ({error.strerror or reason_of(error)})") from None
     return _read_text(path, _decode(path, data), tabs=Path(name).suffix.lower() in (".tsv", ".tab"))
 
 
@@ -169,23 +170,24 @@ def _text_bytes(path: Path) -> tuple[str, bytes]:
     try:
         # A browser or a mail program may have dropped the .gz.
         if suffix == ".gz" or data.startswith(GZIP_MAGIC):
-            return path.stem if suffix == ".gz" else path.name, gzip.decompress(data)
+            with gunzipped(io.BytesIO(data)) as text:
+                return path.stem if suffix == ".gz" else path.name, text.read()
         if suffix == ".zip":
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
-                members = [name for name in archive.namelist() if name.lower().endswith(TEXT_SUFFIXES)]
-                members = [name for name in members if is_content(name)]
+                members = [
+                    member
+                    for member in archive.infolist()
+                    if member.filename.lower().endswith(TEXT_SUFFIXES) and is_content(member.filename)
+                ]
                 if len(members) != 1:
                     raise UserError(f"{path}: holds {len(members)} csv or tsv files, must be 1; unpack it")
-                return members[0], archive.read(members[0])
+                with opened_member(archive, members[0]) as text:
+                    return members[0].filename, text.read()
     except (EOFError, gzip.BadGzipFile, zipfile.BadZipFile, zlib.error) as error:
         raise UserError(f"{path}: damaged archive ({error}); fetch it again") from None
     except (RuntimeError, NotImplementedError) as error:  # a password, a rare compression
         raise UserError(f"{path}: cannot be unpacked here ({error}); unpack it and give the table") from None
     return path.name, data
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def _decode(path: Path, data: bytes) -> str:
@@ -201,7 +203,10 @@ def _decode(path: Path, data: bytes) -> str:
 
 def _read_text(path: Path, text: str, *, tabs: bool) -> TableFile:
     header: list[str] = []
-    rows, wrong = [], []
+    columns: list[list[Any]] = []
+    rows: list[list[str]] = []  # not in columns yet
+    known: dict[str, str] = {}  # one object for short cells that are equal, of which there are many
+    wrong = []
     lines = io.StringIO(text, newline="")
     with _cells_of_any_length(text):
         declared = DECLARED_SEPARATOR.match(text)
@@ -217,7 +222,9 @@ def _read_text(path: Path, text: str, *, tabs: bool) -> TableFile:
                 elif len(row) != len(header):
                     wrong.append(f"line {reader.line_num} has {len(row)}")
                 else:
-                    rows.append(row)
+                    rows.append([known.setdefault(cell, cell) if len(cell) < SHORT else cell for cell in row])
+                if len(rows) == ROWS_AT_ONCE:
+                    _append_rows(columns, rows)
         except csv.Error as error:
             raise UserError(f"{path}:{reader.line_num}: {error}; quote cells as csv does") from None
     if not header:
@@ -225,7 +232,17 @@ def _read_text(path: Path, text: str, *, tabs: bool) -> TableFile:
     if wrong:
         more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
         raise UserError(f"{path}: every row needs {len(header)} cells; {', '.join(wrong[:5])}{more}")
-    return _from_columns(path, header, [list(cells) for cells in zip(*rows, strict=True)])
+    _append_rows(columns, rows)
+    return _from_columns(path, header, columns)
+
+
+def _append_rows(columns: list[list[Any]], rows: list[list[str]]) -> None:
+    """Moves rows to the ends of columns."""
+    if rows:
+        columns += [[] for _ in range(len(rows[0]) - len(columns))]
+        for column, cells in zip(columns, zip(*rows, strict=True), strict=True):
+            column += cells
+        rows.clear()
 
 
 @contextlib.contextmanager
@@ -274,44 +291,11 @@ def _cells_per_row(lines: io.StringIO, separator: str) -> int:
     return counts.pop() if len(counts) == 1 else 0
 
 
-def _read_parquet(path: Path) -> TableFile:
-    try:
-        with pq.ParquetFile(path) as file:  # pq.read_table cannot read columns that share a name
-            table = file.read()
-    except pa.ArrowInvalid as error:
-        raise UserError(f"{path}: is not a parquet file ({_first_line(error)})") from None
-    names = table.column_names
-    cells = [_cells(path, name, column) for name, column in zip(names, table.columns, strict=True)]
-    return _from_columns(path, names, cells)
-
-
-def _cells(path: Path, name: str, column: pa.ChunkedArray) -> list[Any]:
-    """The cells of a column; bytes as text if all of them are UTF-8, as many programs store text so."""
-    try:
-        cells = column.to_pylist()
-    except (ValueError, OverflowError) as error:  # such as a time after the year 9999
-        raise UserError(f"{path}: column {name!r} cannot be read ({error}); leave it out") from None
-    if any(isinstance(cell, bytes) for cell in cells):
-        with contextlib.suppress(UnicodeDecodeError):
-            return [cell if cell is None else cell.decode() for cell in cells]
-    return cells
-
-
-def _read_xlsx(path: Path) -> TableFile:
-    if importlib.util.find_spec("openpyxl") is None:
-        raise UserError(f"{path}: xlsx needs openpyxl: pip install openpyxl, or save the table as csv")
-    try:
-        frame = pd.read_excel(
-            path, engine="openpyxl", header=None, dtype=object, keep_default_na=False, na_values=[]
-        )
-    except OSError:
-        raise
-    except Exception as error:  # whatever the many readers of zip and XML let through
-        raise UserError(f"{path}: is not a readable xlsx file ({_first_line(error)})") from None
-    if frame.empty:
+def _from_rows(path: Path, rows: Sequence[list[Any]]) -> TableFile:
+    if not rows:
         raise UserError(f"{path}: is empty; the first row must name the columns")
-    cells = [frame[column].tolist() for column in frame.columns]
-    return _from_columns(path, [cell_text(column[0]) for column in cells], [column[1:] for column in cells])
+    columns = [list(cells) for cells in zip(*rows, strict=True)]
+    return _from_columns(path, [cell_text(cells[0]) for cells in columns], [cells[1:] for cells in columns])
 
 
 def _from_columns(path: Path, header: Sequence[str], cells: Sequence[list[Any]]) -> TableFile:
