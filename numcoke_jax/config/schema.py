@@ -127,8 +127,8 @@ _KEYS = (
         "value scale"),
 
     _model("numeric.share_transform", False, BOOL, "one W_x for all fields instead of one per field"),
-    _model("numeric.missing", "embedding", choice("embedding", "zero"),
-        "a learned vector per field for missing cells, or zero"),
+    _model("numeric.missing", "embedding", choice("embedding", "zero", "skip"),
+        "missing cells: a learned vector per field, zero, or skip: they get no attention"),
     _extension("numeric.encoding", "linear", choice("linear", "quantile", "periodic"),
         "extensions: quantile, periodic (models/numeric_embedding.py)"),
     _model("numeric.bins", 8, integer(1, 4096),

@@ -47,6 +47,18 @@ class Literals:
     positions: Any = None  # float32 [N, M] quantiles in [0, 1], or None; for parts that compare or bin values
     # int32 [n, 3], training facts as (head, relation, tail), none of an inverse relation; or None
     facts: Any = None
+    # int32 [N, C], fields of each entity's observed cells, ascending, then M; None if few cells are missing
+    cells: Any = None
+
+
+def fields_of_cells(observed: np.ndarray) -> np.ndarray:
+    """`Literals.cells` of a mask bool [N, M]: int32 [N, C], where C is the most cells of an entity."""
+    counts = observed.sum(axis=1)
+    entities, fields = np.nonzero(observed)
+    place = np.arange(len(entities)) - np.repeat(np.cumsum(counts) - counts, counts)
+    cells = np.full((len(observed), counts.max(initial=0)), observed.shape[1], np.int32)
+    cells[entities, place] = fields
+    return cells
 
 
 @dataclasses.dataclass(frozen=True)

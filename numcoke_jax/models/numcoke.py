@@ -5,6 +5,7 @@ Contrastive Learning", AAAI 2026.  Each part has a file in this folder; this one
 loss it is trained with is in `losses/`.
 """
 
+import functools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -49,7 +50,7 @@ class EntityRows(NamedTuple):
 
     features: Any  # float32 [n, d], e~
     noise: Any  # float32 [S, n, K], of the gate, or None
-    coefficients: Any  # float32 [n, M, Q], of the values, or None
+    coefficients: Any  # of the values, float32 [n, M, Q] or `ObservedCells`, or None
 
 
 class NumCoKE(EncodeThenScore):
@@ -100,12 +101,15 @@ class NumCoKE(EncodeThenScore):
             return EncodedEntities(None, None, None, **inferred)
         features, slots = self._features(train=train), len(relations)
         noise = self.experts.draw_noise(slots, len(features), train=train)
-        # A graph without literals has no attributes to attend to or to fuse.
-        coefficients, basis = self.numeric(literals) if self.sizes.fields else (None, None)
+        # Readers of intermediates want the weights of all fields, and all entities in one array.
+        at_once = self.is_initializing() or self.is_mutable_collection("intermediates")
+        coefficients, basis = None, None
+        if self.sizes.fields:  # a graph without literals has no attributes to attend to or to fuse
+            by_cells = literals.cells is not None and not at_once
+            coefficients, basis = self.numeric(literals, by_cells=by_cells)
         rows = EntityRows(features, noise, coefficients)
         count = tile_count(len(features), -(-slots * len(features) // rows_at_once()))
-        # Readers of intermediates want all entities in one array.
-        if count == 1 or self.is_initializing() or self.is_mutable_collection("intermediates"):
+        if count == 1 or at_once:
             entities, projected = self._encode_rows(rows, basis, relations)
         else:
             entities, projected = self._encode_by_tiles(rows, basis, relations, count)
@@ -154,7 +158,7 @@ class NumCoKE(EncodeThenScore):
 
         tiles = EntityRows(
             *(
-                None if part is None else cut(part, axis, count)
+                jax.tree.map(functools.partial(cut, axis=axis, count=count), part)
                 for part, axis in zip(rows, EntityRows(0, 1, 0), strict=True)
             )
         )
@@ -245,7 +249,9 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> NumCoKE:
             num_fields=sizes.fields, attribute_dim=config.model.attribute_dim, **config.numeric
         ),
         experts=MixtureOfExperts(num_relations=sizes.relations, **config.experts, **rounding),
-        attention=PerceptualAttention(**config.attention, **rounding),
+        attention=PerceptualAttention(
+            skip_missing=config.numeric.missing == "skip", **config.attention, **rounding
+        ),
         fusion=KnowledgeFusion(**config.fusion, **rounding),
         score_term=DecodedOrderScore(
             num_relations=sizes.relations,

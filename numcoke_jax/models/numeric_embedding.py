@@ -15,15 +15,20 @@ vector phi(X_im) of P parts, each with a weight vector of its own, sum_p phi_p(X
                Learning", NeurIPS 2022; here the quantile takes the value's place inside a bin too)
     periodic   phi = (sin 2 pi f_mp X_im, cos 2 pi f_mp X_im)      f learned per field, P = 2 F (same paper)
 
+Where few cells are observed, `ObservedCells` has the coefficients of these alone: all that is left of a
+missing cell is that it is missing, and its u_m is the same for every entity.
+
 o stays linear in phi, so it is never built as an [N, M, a] tensor: with the coefficients
 c_im = [observed, observed * phi(X_im), 1 - observed] and the basis T_m = [W_x^m v_m + bias_m, w_mp * v_m,
 u_m], o_im = sum_q c_imq T_mq with Q = P + 2, and whatever is linear in o is a matrix product over the
 coefficients.
 """
 
+from typing import Any, NamedTuple
+
 import flax.linen as nn
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from numcoke_jax.data.literals import Literals
 
@@ -33,10 +38,34 @@ def quantile_parts(quantiles: Float[Array, "N M"], bins: int) -> Float[Array, "N
     return jnp.clip(bins * quantiles[..., None] - jnp.arange(bins), 0.0, 1.0)
 
 
-def periodic_parts(values: Float[Array, "N M"], frequency: Float[Array, "M F"]) -> Float[Array, "N M 2*F"]:
+def periodic_parts(
+    values: Float[Array, "N M"], frequency: Float[Array, "*#N M F"]
+) -> Float[Array, "N M 2*F"]:
     """Sines, then cosines, of the values in periods."""
     angle = 2.0 * jnp.pi * values[..., None] * frequency
     return jnp.concatenate([jnp.sin(angle), jnp.cos(angle)], axis=-1)
+
+
+class ObservedCells(NamedTuple):
+    """The observed cells of n entities, at most C each.
+
+    Attributes:
+      fields: int32 [n, C], ascending, then M.
+      coefficients: float32 [n, C, Q - 1], as of `NumericValueEmbedding`, without the part of missing cells.
+      missing: bool [n, M], fields that the entity has no value of.
+    """
+
+    fields: Any
+    coefficients: Any
+    missing: Any
+
+    def vectors(self, basis: Float[Array, "M parts a"]) -> Float[Array, "n C a"]:
+        """sum_q c_q T_q of each cell, for any basis of the parts q; finite where padded."""
+        total: Array | float = 0.0
+        for part in range(basis.shape[1]):  # one by one: [n, C, parts, a] would be the largest array
+            rows = basis[:, part].at[self.fields].get(mode="clip")
+            total = total + self.coefficients[..., part, None] * rows
+        return jnp.asarray(total)
 
 
 class NumericValueEmbedding(nn.Module):
@@ -47,7 +76,7 @@ class NumericValueEmbedding(nn.Module):
       attribute_dim: a.
       share_transform: one W_x and bias for all fields, as in RAKGE, instead of one per field.
       missing: "embedding" gives missing cells one learned vector per field; "zero" embeds them as phi = 0,
-        which in the linear encoding is the value 0.
+        which in the linear encoding is the value 0; with "skip" nothing looks at their vectors.
       encoding: a choice of `numeric.encoding`.
       bins: B, of the quantile encoding.
       frequencies: F, of the periodic encoding.
@@ -64,15 +93,39 @@ class NumericValueEmbedding(nn.Module):
     frequency_scale: float = 1.0
 
     @nn.compact
-    def __call__(self, literals: Literals) -> tuple[Float[Array, "N M Q"], Float[Array, "M Q a"]]:
+    def __call__(
+        self, literals: Literals, *, by_cells: bool = False
+    ) -> tuple[Float[Array, "N M Q"] | ObservedCells, Float[Array, "M Q a"]]:
+        """The two factors; `by_cells`: the first one for the observed cells alone, by `literals.cells`."""
+        if by_cells:
+            cells = self.cells(literals)
+            return cells, self.basis(cells.coefficients.shape[-1] - 1)
         parts = self.encode(literals)
         observed = literals.observed.astype(parts.dtype)[..., None]
         shown = jnp.where(literals.observed[..., None], parts, 0.0)  # nothing of a missing cell's value stays
         coefficients = jnp.concatenate([observed, shown, 1.0 - observed], axis=-1)
         return coefficients, self.basis(parts.shape[-1])
 
-    def encode(self, literals: Literals) -> Float[Array, "N M P"]:
+    def cells(self, literals: Literals) -> ObservedCells:
+        """The observed cells and their coefficients."""
+        fields = literals.cells
+        observed = fields < self.num_fields
+        places = jnp.minimum(fields, self.num_fields - 1)
+
+        def at_cells(table: Array | None) -> Array | None:
+            return None if table is None else jnp.take_along_axis(table, places, axis=1)
+
+        shown = Literals(at_cells(literals.values), observed, at_cells(literals.positions))
+        parts = jnp.where(observed[..., None], self.encode(shown, places), 0.0)
+        offset = observed.astype(parts.dtype)[..., None]
+        return ObservedCells(fields, jnp.concatenate([offset, parts], axis=-1), ~literals.observed)
+
+    def encode(self, literals: Literals, fields: Int[Array, "N M"] | None = None) -> Float[Array, "N M P"]:
         """phi of every cell; meaningless where not observed.
+
+        Args:
+          literals: of the cells.
+          fields: that of each cell; None: a column has the cells of a field.
 
         Raises:
           ValueError: the quantile encoding without `literals.positions`.
@@ -85,7 +138,8 @@ class NumericValueEmbedding(nn.Module):
                 raise ValueError("the quantile encoding needs literals.positions: the values' quantiles")
             return quantile_parts(literals.positions, self.bins)
         start = nn.initializers.normal(self.frequency_scale)
-        return periodic_parts(known, self.param("frequency", start, (self.num_fields, self.frequencies)))
+        frequency = self.param("frequency", start, (self.num_fields, self.frequencies))
+        return periodic_parts(known, frequency if fields is None else frequency[fields])
 
     def basis(self, num_parts: int) -> Float[Array, "M Q a"]:
         """T: what a cell gets for being observed, for each part of its value, and for being missing."""

@@ -11,7 +11,7 @@ from jax import lax
 # Names of the parameters with one row per entity, of the models that were looked up: no other has arrays.
 PER_ENTITY: set[str] = set()
 # The axis of the entities, by an array's name in batches and literals; in a parameter it is the first.
-ENTITY_AXES = {"labels": 2, "negatives": 2, "values": 0, "observed": 0, "positions": 0}
+ENTITY_AXES = {"labels": 2, "negatives": 2, "values": 0, "observed": 0, "positions": 0, "cells": 0}
 
 
 def zeros_after(array: Any, axis: int, size: int) -> Any:

@@ -10,9 +10,10 @@ import numpy as np
 from flax import traverse_util
 from ml_collections import ConfigDict
 
+from numcoke_jax.config.schema import looks_at
 from numcoke_jax.data.batches import Batch, TrainBatches
 from numcoke_jax.data.graph import LoadedGraph, NumericGraph
-from numcoke_jax.data.literals import Literals, LiteralScale
+from numcoke_jax.data.literals import Literals, LiteralScale, fields_of_cells
 from numcoke_jax.data.variants import (
     HeldOut,
     without_unseen_relations,
@@ -24,6 +25,9 @@ from numcoke_jax.models.interface import FittedModel, KnowledgeModel
 from numcoke_jax.system import random_streams
 from numcoke_jax.training.programs import Programs
 from numcoke_jax.training.step import LossSums, TrainState
+
+# From this many fields per cell of the entity that has most, encoding works on the observed cells alone.
+FIELDS_PER_CELL = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,6 +148,10 @@ def literals_for(config: ConfigDict, scale: LiteralScale, graph: NumericGraph) -
     if MODELS[config.model.name].reads_facts:
         facts = graph.without_inverses().train
         literals = dataclasses.replace(literals, facts=jnp.asarray(facts, jnp.int32))
+    if looks_at(config.model.name, "numeric.missing"):
+        cells = fields_of_cells(graph.observed)
+        if cells.shape[1] * FIELDS_PER_CELL <= graph.num_fields:
+            literals = dataclasses.replace(literals, cells=jnp.asarray(cells))
     return literals
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from numcoke_jax.data.graph import NumericGraph, Vocabulary
-from numcoke_jax.data.literals import KINDS, LiteralScale
+from numcoke_jax.data.literals import KINDS, LiteralScale, fields_of_cells
 from numcoke_jax.system.errors import UserError
 
 # Seconds since 1970; near them float32 numbers are 128 apart.
@@ -159,3 +159,13 @@ def test_json_brings_the_scale_back_to_the_last_bit(kind: str, cells: list[float
 def test_anything_else_is_not_a_stored_scale(stored: Any) -> None:
     with pytest.raises(ValueError, match=r"not a stored (literal|value) scale: "):
         LiteralScale.from_json(stored)
+
+
+@given(st.integers(0, 5), st.integers(0, 4), st.integers(0, 2**20 - 1))
+def test_fields_of_cells_are_the_places_of_the_mask(entities: int, fields: int, bits: int) -> None:
+    observed = np.array([bits >> i & 1 for i in range(entities * fields)], bool).reshape(entities, fields)
+    cells = fields_of_cells(observed)
+    assert cells.dtype == np.int32 and cells.shape == (entities, observed.sum(axis=1).max(initial=0))
+    for row, listed in zip(observed, cells.tolist(), strict=True):
+        own = np.flatnonzero(row).tolist()
+        assert listed == own + [fields] * (len(listed) - len(own))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from numcoke_jax.config.schema import choices
+from numcoke_jax.data.literals import Literals, fields_of_cells
 from numcoke_jax.models import numcoke
 from numcoke_jax.models.batch_norm import REAL_QUERIES, STATISTICS, STEP, with_statistics
 from numcoke_jax.models.interface import ExplainsScores, GraphSizes
@@ -371,3 +372,60 @@ def test_running_statistics_of_the_decoder_are_those_of_the_real_queries() -> No
     real = np.stack([encoded.entities[0, 0], encoded.entities[0, 2], encoded.entities[1, 3]])
     expected = 0.9 * old["running_mean"] + 0.1 * real.mean(axis=0)
     np.testing.assert_allclose(found["running_mean"], expected, rtol=1e-5, atol=1e-6)
+
+
+CELLS: dict[str, dict[str, Any]] = {
+    name: SWITCHES[name] for name in ("defaults", "ablations", "extensions", "printed")
+} | {
+    "periodic": {"numeric__encoding": "periodic"},
+    "skipped": {"numeric__missing": "skip", "attention__operators": choices("attention.operators")},
+}
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_observed_cells_alone_equal_the_loops_and_their_gradients_those_of_all_fields(name: str) -> None:
+    """In float64; entities have 0, 2 and 3 of the 3 values."""
+    config = examples.config_with(**CELLS[name])
+    with jax.enable_x64(True):
+        model, parameters = examples.model_and_parameters(config)
+        observed = np.array(examples.literals().observed)
+        observed[1] = False
+        by_fields = dataclasses.replace(examples.literals(), observed=jnp.asarray(observed))
+        by_cells = dataclasses.replace(by_fields, cells=jnp.asarray(fields_of_cells(observed)))
+
+        @examples.compiled
+        def gradient_and_table(parameters: dict, literals: Literals) -> Any:
+            def total(parameters: dict) -> Any:
+                encoded = examples.apply(model, parameters, RELATIONS, literals, train=False, method="encode")
+                return jnp.sin(encoded.entities).sum(), encoded.entities
+
+            return jax.grad(total, has_aux=True)(parameters)
+
+        found = gradient_and_table(parameters, by_cells)
+        expected = gradient_and_table(parameters, by_fields)
+        for s, relation in enumerate([1, 0]):
+            table = oracle.encode(examples.float64(parameters), config, by_fields, relation)
+            np.testing.assert_allclose(found[1][s], table, rtol=1e-10, atol=1e-12)
+        jax.tree.map(
+            lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12), found, expected
+        )
+
+
+def test_a_value_of_a_cell_that_is_not_listed_reaches_no_encoding() -> None:
+    """Nor does a stored NaN reach a gradient, by cells as by fields."""
+    model, parameters = default_model()
+    literals = examples.literals()
+    cells = jnp.asarray(fields_of_cells(np.asarray(literals.observed)))
+    junk = jnp.where(literals.observed, literals.values, jnp.nan)
+
+    @examples.compiled
+    def gradient(parameters: dict, values: jax.Array) -> Any:
+        given = dataclasses.replace(literals, values=values, cells=cells)
+
+        def total(parameters: dict) -> jax.Array:
+            return examples.apply(model, parameters, RELATIONS, HEADS, given, train=False)[0].sum()
+
+        return jax.value_and_grad(total)(parameters)
+
+    found, expected = gradient(parameters, junk), gradient(parameters, literals.values)
+    jax.tree.map(np.testing.assert_array_equal, found, expected)

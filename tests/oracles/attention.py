@@ -45,7 +45,7 @@ def attend(
     parts, weights = [], []
     for head, matrix in enumerate(parameters["aggregation"]):
         of_fields = softmax([score(parameters, head, p, o, operators) for o in attributes])
-        part = np.zeros(len(matrix))
+        part = np.zeros(len(matrix))  # all there is of an entity without attributes
         for weight, o in zip(of_fields, attributes, strict=True):
             part = part + weight * times(matrix, o)
         parts.append(part)

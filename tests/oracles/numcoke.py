@@ -31,6 +31,7 @@ def encode_entity(parameters: Parameters, config: Any, literals: Any, entity: in
             bool(literals.observed[entity, field]),
         )
         for field in range(fields)
+        if literals.observed[entity, field] or config.numeric.missing != "skip"
     ]
     p = attention.query(
         parameters["attention"],
