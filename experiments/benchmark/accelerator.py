@@ -50,7 +50,7 @@ LARGE = {
     "cars": (),
     "step": ("--entities=4000", "--queries=1024"),
     "ranking": ("--entities=15000", "--queries=2000"),
-    "fb15k_237": ("--train.epochs=2", "--train.eval_every_epochs=2"),
+    "fb15k_237": ("--train.epochs=2", "--train.eval_every_epochs=2", "--train.candidates=0"),
 }
 SMALL = {
     "cars": ("--model.dim=8", "--model.attribute_dim=8"),
@@ -59,6 +59,7 @@ SMALL = {
     "fb15k_237": (
         *("--data.table=synthetic", "--data.synthetic_entities=40", "--data.synthetic_triples=200"),
         *("--model.dim=8", "--model.attribute_dim=8", "--train.epochs=1", "--train.eval_every_epochs=1"),
+        "--train.candidates=0",
     ),
 }
 
@@ -166,7 +167,7 @@ def fb15k_237(machine: Machine) -> dict[str, Any]:
     """Seconds of the training and the test MRR after it."""
     workdir = machine.place / "fb15k_237"
     began = time.monotonic()
-    machine.run([*TRAIN, "fb15k_237", *machine.sizes["fb15k_237"], f"--workdir={workdir}"])
+    machine.run([*TRAIN, "fb15k_237:paper", *machine.sizes["fb15k_237"], f"--workdir={workdir}"])
     report = read_report(workdir)
     whole = time.monotonic() - began
     return {"seconds": report["seconds"], "whole_seconds": whole, "mrr": report["test"]["mrr"]}

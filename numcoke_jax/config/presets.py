@@ -15,6 +15,7 @@ from numcoke_jax.system.errors import UserError
 # What public code of the ported models sets: dropout 0.7, L1, margin 9, Adam 1e-3, no extension.
 PUBLIC_SETTINGS: Mapping[str, Any] = {
     "score.order_core": False,
+    "score.decoder": "translation",
     "score.norm": 1,
     "score.margin": 9.0,
     "score.dropout": 0.7,
@@ -30,6 +31,7 @@ PUBLIC_SETTINGS: Mapping[str, Any] = {
 # Models that are fitted in one step look at no key of training; extensions that the config may have are off.
 FITTED: Mapping[str, Any] = {
     "score.order_core": False,
+    "score.decoder": "translation",
     "train.entity_dropout": 0.0,
     "train.unknown_weight": 1.0,
     "train.epochs": 1,
@@ -44,6 +46,10 @@ UNDROPPED: Mapping[str, Any] = {**CONCATENATED, "score.dropout": 0.0}
 PAPER: Mapping[str, Any] = {
     "model.name": "numcoke",
     "score.order_core": False,
+    "score.decoder": "translation",
+    "score.order": "reward",
+    "score.dropout": 0.7,
+    "numeric.missing": "embedding",
     "numeric.encoding": "linear",
     "train.entity_dropout": 0.0,
     "train.unknown_weight": 1.0,
@@ -63,6 +69,8 @@ PRESETS: dict[str, Mapping[str, Any]] = {
     "numeric": {
         "model.name": "numcoke",
         "score.order_core": True,
+        "score.decoder": "translation",
+        "score.order": "reward",
         "train.entity_dropout": 0.2,
         "train.unknown_weight": 0.1,
         "okcl.weight": 0.0,

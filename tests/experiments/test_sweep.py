@@ -359,7 +359,7 @@ def test_fb15k_trains_the_epochs_of_its_config_file_unless_told_otherwise() -> N
         assert {command.config.train.eval_every_epochs for command in commands} == {5}
         return [command.config.train.epochs for command in commands]
 
-    assert epochs() == [load_config("configs/fb15k_237.py").train.epochs] * 4 == [100] * 4
+    assert epochs() == [load_config("configs/fb15k_237.py").train.epochs] * 4 == [40] * 4
     assert epochs("--epochs=20") == [20] * 4 and epochs("--epochs=0") == [700] * 4
 
 
