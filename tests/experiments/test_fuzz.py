@@ -157,6 +157,12 @@ def test_a_text_of_a_parquet_file_is_kept_once(tmp_path: Path) -> None:
     assert names == ["x" * 99, "y", None, "x" * 99] and names[0] is names[3]
 
 
+@pytest.mark.parametrize("dates", ["days", "year"])
+def test_literals_without_a_date_may_be_read_as_if_they_had_some(dates: str, tmp_path: Path) -> None:
+    graph, report = read_folder(make_folder(tmp_path / "graph"), dates=dates)
+    assert graph.observed.sum() == 2 and not report.literals_converted
+
+
 def id_folder(folder: Path, entities: str, facts: str) -> Path:
     folder.mkdir()
     (folder / "entity2id.txt").write_text(entities)

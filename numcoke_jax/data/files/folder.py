@@ -269,7 +269,8 @@ def _mixed_fields(fields: pa.ChunkedArray, dates: Sequence[int], bad: Collection
     """A note on each field that is days for some entities, and another number for others."""
     others = np.ones(len(fields), dtype=bool)
     others[[*dates, *bad]] = False
-    mixed = {*fields.take(dates).to_pylist()} & {*fields.filter(pa.array(others)).unique().to_pylist()}
+    dated = fields.take(pa.array(dates, pa.int64()))  # the type is needed where there are none
+    mixed = {*dated.to_pylist()} & {*fields.filter(pa.array(others)).unique().to_pylist()}
     return [
         f"literals: field {shown_name(field)} has dates, read as days, beside other numbers; "
         "--data.dates=year suits dates and years"
