@@ -4,7 +4,7 @@ D01, D04 and D06 are in test_ranking.py, files and names in test_data_cases.py.
 """
 
 import io
-import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,11 @@ from numcoke_jax.inference.trained import load_trained
 from numcoke_jax.runs import memory
 from numcoke_jax.runs.create import create_run
 from numcoke_jax.runs.loop import evaluate_only
+from numcoke_jax.runs.report import build_report
+from numcoke_jax.runs.resume import Progress
 from numcoke_jax.runs.run import Run
 from numcoke_jax.runs.screen import Screen
+from numcoke_jax.runs.stored import Report
 from numcoke_jax.system.errors import UserError
 from tests.case_runs import all_scores, case_copy, small, small_numcoke
 from tests.tiny_runs import (
@@ -25,9 +28,20 @@ from tests.tiny_runs import (
     config_of,
     snapshot,
     train,
+    untrained,
+    with_report,
 )
 
 # B07: a vocabulary that changed after training
+
+
+@pytest.fixture(scope="module")
+def b07(cases_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The case, and beside it its run."""
+    root = tmp_path_factory.mktemp("b07")
+    case = case_copy(cases_dir, "B07_vocab_changed_after_training", root / "case")
+    train(small(case, train__epochs=1), root / "run")
+    return root
 
 
 @pytest.mark.parametrize(
@@ -39,16 +53,15 @@ from tests.tiny_runs import (
 )
 @pytest.mark.parametrize("known_by", ["vocabulary.json", "the checkpoint"])
 def test_b07_other_names_are_refused_by_the_first_that_differs(
-    cases_dir: Path, tmp_path: Path, folder: str, difference: str, known_by: str
+    b07: Path, tmp_path: Path, folder: str, difference: str, known_by: str
 ) -> None:
     """Also where all shapes match, and where only the checkpoint is left to tell."""
-    case = case_copy(cases_dir, "B07_vocab_changed_after_training", tmp_path / "case")
-    train(small(case, train__epochs=1), tmp_path / "run")
+    shutil.copytree(b07 / "run", tmp_path / "run")
     if known_by == "the checkpoint":
         (tmp_path / "run" / "vocabulary.json").unlink()
         difference = "the facts or values it was trained on: sha256"
     before = snapshot(tmp_path / "run")
-    changed = small(case / folder, train__epochs=1)
+    changed = small(b07 / "case" / folder, train__epochs=1)
     for use in (
         lambda: evaluate_only(changed, tmp_path / "run", Screen(io.StringIO())),
         lambda: train(changed, tmp_path / "run"),
@@ -113,15 +126,22 @@ def test_c08_a_restored_model_scores_as_before_it_was_saved(c08: Any) -> None:
 # D03, D07: what the screen and the report say of the ranking
 
 
-def test_d03_the_screen_says_which_side_was_ranked(cases_dir: Path, tmp_path: Path) -> None:
-    report, screen = train(small(cases_dir / "D03_direction_mask", train__epochs=1), tmp_path)
+def reported(folder: Path) -> Report:
+    """The report of a TransE with random parameters on a case folder."""
+    trained = untrained(small(folder))
+    with compiled_fast():
+        return build_report(trained.run, trained.params, Progress(), complete=True)
+
+
+def test_d03_the_screen_says_which_side_was_ranked(cases_dir: Path) -> None:
+    report, screen = reported(cases_dir / "D03_direction_mask"), io.StringIO()
     assert report["protocol"]["ranked"] == "tails"
-    assert "Results  tails ranked, filtered" in screen
+    Screen(screen).result_table(report)
+    assert "Results  tails ranked, filtered" in screen.getvalue()
 
 
-def test_d07_a_test_split_longer_than_train_is_ranked_whole(cases_dir: Path, tmp_path: Path) -> None:
-    report, _ = train(small(cases_dir / "D07_test_longer_than_train", train__epochs=1), tmp_path)
-    assert report["test"]["count"] == 9
+def test_d07_a_test_split_longer_than_train_is_ranked_whole(cases_dir: Path) -> None:
+    assert reported(cases_dir / "D07_test_longer_than_train")["test"]["count"] == 9
 
 
 # D11: memory of evaluation
@@ -158,25 +178,24 @@ def test_d11_too_much_is_refused_before_training_and_names_the_setting(
     assert not (tmp_path / "run" / "checkpoints").exists()
 
 
-def test_d11_metrics_are_the_same_in_chunks(generated: Callable[[str, int], Path], tmp_path: Path) -> None:
+def test_d11_metrics_are_the_same_in_chunks(generated: Callable[[str, int], Path]) -> None:
     folder = generated("D11_eval_memory", 300)
-    changes = {"train__epochs": 1, "train__batch_size": 64, "train__relations_per_step": 4}
-    reports = []
+    found = []
     for chunk in (300, 7):
         with compiled_fast():
-            report, _ = train(config_of(folder, eval__chunk=chunk, **changes), tmp_path / str(chunk))
-        reports.append({name: report[name] for name in ("valid", "test")})
-    assert reports[0] == reports[1] and reports[0]["test"]["count"] > 1900
+            trained = with_report(untrained(config_of(folder, eval__chunk=chunk)))
+        assert trained.report is not None
+        found.append((trained.report["valid"], trained.report["test"]))
+    assert found[0] == found[1] and found[0][1]["count"] > 1900
 
 
 # D12: relations whose names look like generated inverses
 
 
-def test_d12_relations_are_kept_as_given_and_none_is_generated(cases_dir: Path, tmp_path: Path) -> None:
+def test_d12_relations_are_kept_as_given_and_none_is_generated(cases_dir: Path) -> None:
     folder = cases_dir / "D12_inverse_relation_names"
-    report, _ = train(small(folder, train__epochs=1), tmp_path)
-    vocabulary = json.loads((tmp_path / "vocabulary.json").read_text())
-    assert vocabulary["relations"] == ["inverse_near", "near", "near_inv", "near_reverse"]
+    report, names = reported(folder), create_run(small(folder)).graph.vocabulary
+    assert names.relations == ("inverse_near", "near", "near_inv", "near_reverse")
     assert report["test"]["count"] == 1
     rows = [line for line in (folder / "train.txt").read_text().splitlines() if line]
     assert report["protocol"]["facts"] == {"train": len(set(rows)), "valid": 1, "test": 1}
