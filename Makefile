@@ -10,7 +10,7 @@ SHELL := /bin/sh
 VENV := .venv
 PY := $(VENV)/bin/python
 REQUIREMENTS ?= $(shell if nvidia-smi -L >/dev/null 2>&1; then echo requirements.txt; else echo requirements-cpu.txt; fi)
-# The versions that the test suite ran on come first, newest first; then whatever is new enough.
+# Versions up to the newest that the test suite was tried on come first; then whatever is new enough.
 CANDIDATES := $(or $(PYTHON),python3.13 python3.12 python3.11 python3 python3.14)
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 SUITABLE := import venv, ensurepip; $(NEW_ENOUGH)
