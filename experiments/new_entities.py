@@ -7,6 +7,9 @@ entities, NAME_ind train.txt and test.txt over the other half; both have literal
 NAME; the facts in train.txt of NAME_ind are given to it with the question, and nothing is trained again.
 Asked are the facts of test.txt against their reverses: the AUC, and the other order measures.
 
+--missing=0.2 hides a fifth of the values of both halves, drawn once: where values alone do not decide, models
+that are fitted to the facts of both halves at once (the references, the order core) are on equal terms.
+
 Facts "none" shows the same entities with their values alone.  What the first half is good for is the field
 that a relation compares, and the noise; positions of new entities come from their own values and facts.
 NAME lacks test.txt, so that a copy with an empty one is made under --out; the runs are beside it.
@@ -48,12 +51,13 @@ TITLES = {"auc": "AUC", "order_accuracy": "accuracy", "log_loss": "log loss", "t
 Key = tuple[str, str, str]  # data set, model, values
 
 
-def graph_of(folder: Path, scratch: Path) -> NumericGraph:
+def graph_of(folder: Path, scratch: Path, missing: float = 0.0) -> NumericGraph:
     """The graph of a folder that may lack splits: those that it lacks are empty.
 
     Args:
       folder: train.txt, perhaps valid.txt and test.txt, literals.
       scratch: where a complete copy is kept.
+      missing: share of the literals, drawn at random, that the copy lacks.
 
     Raises:
       UserError: the folder or a file is missing or malformed.
@@ -67,7 +71,9 @@ def graph_of(folder: Path, scratch: Path) -> NumericGraph:
     literals = "literals/numerical_literals.txt"
     if (folder / literals).is_file():
         (scratch / literals).parent.mkdir(exist_ok=True)
-        (scratch / literals).write_bytes((folder / literals).read_bytes())
+        lines = (folder / literals).read_bytes().splitlines(keepends=True)
+        kept = np.random.default_rng(0).random(len(lines)) >= missing
+        (scratch / literals).write_bytes(b"".join(itertools.compress(lines, kept)))
     graph, report = inspect_folder(scratch)
     if graph is None or report.errors:
         raise UserError(f"{folder}: {report.errors[0]}")
@@ -139,8 +145,9 @@ def commands_of(
             )
         folder = home_path(data.folder)
         copy = options.out / data.name / "graph"
-        known = graph_of(folder, copy)
-        asked[data.name] = graph_of(folder.with_name(f"{folder.name}_ind"), options.out / data.name / "asked")
+        known = graph_of(folder, copy, options.missing)
+        new = folder.with_name(f"{folder.name}_ind")
+        asked[data.name] = graph_of(new, options.out / data.name / "asked", options.missing)
         new_ones(known, asked[data.name])
         for model, control in itertools.product(models, controls):
             if model in NEEDS_VALUES and control == "removed":
@@ -203,6 +210,17 @@ def show(rows: Sequence[Mapping[str, Any]]) -> None:
         rich.console.Console(width=80, markup=False, highlight=False).print(table)
 
 
+def share(text: str) -> float:
+    """A number from 0 to 1, without 1.
+
+    Raises:
+      ValueError: it is none.
+    """
+    if not 0.0 <= float(text) < 1.0:
+        raise ValueError
+    return float(text)
+
+
 def parser() -> OneLineParser:
     """The options of the command."""
     options = OneLineParser(
@@ -218,6 +236,9 @@ def parser() -> OneLineParser:
     )
     options.add_argument("--values", default="true,removed,shuffled", help=f"some of {','.join(CONTROLS)}")
     options.add_argument("--seeds", default="0", help="(default: %(default)s)")
+    options.add_argument(
+        "--missing", type=share, default=0.0, help="share of the values that is hidden (default: %(default)s)"
+    )
     options.add_argument("--epochs", type=int, default=0, help="most epochs per run; 0: no cap")
     options.add_argument(
         "--out", type=home_path, default=Path("runs/new_entities"), help="(default: %(default)s)"

@@ -152,6 +152,8 @@ class ComparedField:
     Attributes:
       field: its name.
       weight: a_rm from -1 to 1: positive where the head has the higher value, negative where the tail has.
+        Where a relation compares something curved, such as the distance of two fields, the size alone says
+        something: how much of the positions is the field's.
     """
 
     field: str

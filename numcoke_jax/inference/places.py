@@ -32,7 +32,7 @@ from numcoke_jax.inference.intervals import (
 )
 from numcoke_jax.inference.trained import Trained
 from numcoke_jax.models.order_core.comparative import comparative_relations
-from numcoke_jax.models.order_core.fit import fit_orders
+from numcoke_jax.models.order_core.fit import OrderFit, fit_orders
 from numcoke_jax.models.order_core.value_scores import ValueScores
 from numcoke_jax.runs.unseen import NewEntities, extended_graph
 from numcoke_jax.system.errors import UserError
@@ -76,11 +76,12 @@ def places(trained: Trained, new: NewEntities, level: float = LEVEL) -> list[dic
         missing = believed(scales[field], scores, field, is_new & ~whole.observed[:, field])
         by_field[field] = _cells(graph, whole, scores, field, missing, factors, level)
     rows = []
-    for relation, name in zip(relations, names, strict=True):
+    fitted = None if compared.keys() >= {*names} else fit_orders(whole.train, relations, scores)
+    for column, (relation, name) in enumerate(zip(relations, names, strict=True)):
         if name in compared:
             rows += [{**cell, "relation": name} for cell in by_field[compared[name]]]
-        else:
-            rows += _of_positions(graph, whole, scores, relation, level, run.config.seed)
+        elif fitted is not None:
+            rows += _of_positions(graph, whole, fitted, column, relation, level, run.config.seed)
     order = {name: place for place, name in enumerate(new.names)}
     return sorted(rows, key=lambda row: order[row["entity"]])
 
@@ -135,11 +136,16 @@ def _cells(
 
 
 def _of_positions(
-    graph: NumericGraph, whole: NumericGraph, scores: ValueScores, relation: int, level: float, seed: int
+    graph: NumericGraph,
+    whole: NumericGraph,
+    fitted: OrderFit,
+    column: int,
+    relation: int,
+    level: float,
+    seed: int,
 ) -> list[dict[str, Any]]:
     """The rows of a relation that compares no field, by draws of the positions of all its entities."""
-    fitted = fit_orders(whole.train, (relation,), scores)
-    mean, width = fitted.mean[:, 0], fitted.width[:, 0]
+    mean, width = fitted.mean[:, column], fitted.width[:, column]
     own = graph.train[graph.train[:, RELATION] == relation]
     members = np.unique(own[:, [HEAD, TAIL]])
     new = np.arange(graph.num_entities, whole.num_entities)
@@ -157,7 +163,7 @@ def _of_positions(
     )
     facts = whole.train[whole.train[:, RELATION] == relation][:, [HEAD, TAIL]]
     has_facts = np.isin(new, facts)
-    has_values = whole.observed[new] @ (fitted.weights[0] != 0)
+    has_values = whole.observed[new] @ (fitted.weights[column] != 0)
     return [
         {
             "entity": whole.vocabulary.entities[entity],

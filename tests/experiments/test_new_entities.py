@@ -75,3 +75,14 @@ def test_new_entities_are_asked_with_their_facts_and_without(folder, tmp_path, c
 def test_wrong_folders_are_refused(data, complaint, tmp_path, capsys):
     assert new_entities.main([f"--data={data}", f"--out={tmp_path}"]) == 2
     assert complaint in capsys.readouterr().err
+
+
+def test_a_share_of_the_values_can_be_hidden(folder, tmp_path):
+    whole, masked, again = (
+        graph_of(folder, tmp_path / name, missing)
+        for name, missing in (("whole", 0.0), ("masked", 0.4), ("again", 0.4))
+    )
+    assert whole.observed.all() and 0 < masked.observed.sum() < whole.observed.sum()
+    assert (masked.observed == again.observed).all() and (masked.train == whole.train).all()
+    with pytest.raises(UserError, match=r"--missing: invalid share value: '1.5'"):
+        new_entities.parser().parse_args([f"--data=configs/cars.py@{folder}", "--missing=1.5"])

@@ -1,27 +1,35 @@
 """Which order each comparative relation follows, and every entity's place in it.
 
 A relation may compare one field (positions are the field's values, and a missing one is inferred), something
-that the fields say partly (a regression on the values, bent or not, and a remainder of every entity's own) or
-nothing of the sort (the remainder alone).  Each of these is fitted, and the evidence chooses:
+that the fields say partly (a regression on the values, straight or curved, and a remainder of every entity's
+own) or nothing of the sort (the remainder alone).  Each of these is fitted, and the evidence chooses:
 
     log P(all F facts) - effective coefficients x (log F / 2 + log D)      - log 2 M - log F for a field
 
-where an entity's prior is learned from the others.  A regression on D features pays for the choice among
-them too (the extended BIC of Chen and Chen 2008); a field costs its choice among M in two directions, its
+where an entity's prior is learned from the others.  A regression pays for the choice among D features
+too (the extended BIC of Chen and Chen 2008); a field costs its choice among M in two directions, its
 noise and its share of reversed facts.  So values count only if they explain the facts: shuffled ones do not,
 even if the best of many agree with a few facts by chance.  Relations that compare the same field share its
-positions.
+positions; where there is no doubt which field that is, these stand for its missing values in the regressions
+of other relations.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL
+from numcoke_jax.models.order_core.features import (
+    Features,
+    curved_features,
+    no_features,
+    rank_features,
+    straight_features,
+)
 from numcoke_jax.models.order_core.membership import memberships
-from numcoke_jax.models.order_core.propagation import Beliefs, Comparisons, propagate
+from numcoke_jax.models.order_core.propagation import ROUNDS, Beliefs, Comparisons, propagate
 from numcoke_jax.models.order_core.reach import reach
 from numcoke_jax.models.order_core.value_prior import ValuePrior
 from numcoke_jax.models.order_core.value_scores import ValueScores
@@ -30,6 +38,7 @@ EXPLAINED = 0.98  # share of comparable facts that agree with a field: above, no
 ENOUGH_FACTS = 20  # comparable facts for that
 FACTS_A_FEATURE = 3  # with fewer, no regression is tried: an entity's facts would explain themselves
 NOISE_OF_GAP = 0.2  # least noise of a field's scale, in mean gaps between neighbouring quantiles
+LONG_ROUNDS = 40  # of a regression, whose scale grows slowly against its remainder's
 LEAST_NOISE = 1e-2  # of a scale without values, whose positions have a prior width of 1
 
 
@@ -78,13 +87,16 @@ class OrderFit:
 def fit_orders(train: np.ndarray, relations: Sequence[int], scores: ValueScores) -> OrderFit:
     """The orders that the training facts (int32 [n, 3]) of some relations follow."""
     facts = [train[train[:, RELATION] == relation] for relation in relations]
-    orders = [fit_order(part[:, HEAD], part[:, TAIL], scores) for part in facts]
-    for field in {order.field for order in orders} - {None}:
-        sharing = [place for place, order in enumerate(orders) if order.field == field]
-        if len(sharing) > 1:
-            joint = _shared_scale(field, [facts[place] for place in sharing], sharing, orders, scores)
-            orders = [joint.get(place, order) for place, order in enumerate(orders)]
-    beliefs = [order.beliefs for order in orders]
+    plain = [place for place, part in enumerate(facts) if _explained(_candidate_fields(*_ends(part), scores))]
+    orders = _with_shared_scales(
+        {place: fit_order(*_ends(facts[place]), scores) for place in plain}, facts, scores
+    )
+    known_better = _informed(scores, orders.values())
+    rest = [place for place in range(len(facts)) if place not in orders]
+    orders |= {place: fit_order(*_ends(facts[place]), known_better) for place in rest}
+    if any(orders[place].field is not None for place in rest):
+        orders = _with_shared_scales(orders, facts, scores)
+    beliefs = [orders[place].beliefs for place in range(len(facts))]
     return OrderFit(
         mean=np.stack([belief.mean for belief in beliefs], axis=1),
         width=np.stack([belief.width for belief in beliefs], axis=1),
@@ -97,24 +109,18 @@ def fit_orders(train: np.ndarray, relations: Sequence[int], scores: ValueScores)
                 for belief, part in zip(beliefs, facts, strict=True)
             ]
         ),
-        weights=np.stack([order.weights for order in orders]),
+        weights=np.stack([orders[place].weights for place in range(len(facts))]),
     )
 
 
 def fit_order(heads: np.ndarray, tails: np.ndarray, scores: ValueScores) -> RelationOrder:
     """The order that facts (heads above tails, int [F] each) follow."""
-    fields = best_fields(heads, tails, scores.scores)
-    without_exception = [one for one in fields if one.agreement == 1.0 and one.facts >= ENOUGH_FACTS]
-    fields = without_exception[:1] or fields
-    candidates = [_by_field(heads, tails, scores, found.field, found.sign) for found in fields]
-    if any(found.agreement >= EXPLAINED and found.facts >= ENOUGH_FACTS for found in fields):
-        return max(candidates, key=lambda order: order.evidence)
-    candidates.append(_by_remainder(heads, tails, scores, scores.filled[:, :0]))
-    straight = scores.filled[:, scores.observed.any(axis=0)]
-    if 0 < straight.shape[1] * FACTS_A_FEATURE <= len(heads):
-        bent = np.concatenate([straight, (straight**2 - 1.0) / np.sqrt(2.0)], axis=1)
-        candidates += [_by_remainder(heads, tails, scores, features) for features in (straight, bent)]
-    return max(candidates, key=lambda order: order.evidence)
+    found = _candidate_fields(heads, tails, scores)
+    orders = [_by_field(heads, tails, scores, one.field, one.sign) for one in found]
+    if not _explained(found):
+        features = _candidate_features(heads, tails, scores)
+        orders += [_by_remainder(heads, tails, one) for one in features]
+    return max(orders, key=lambda order: order.evidence)
 
 
 def field_positions(
@@ -173,6 +179,34 @@ def best_fields(heads: np.ndarray, tails: np.ndarray, scores: np.ndarray) -> lis
     return [first] if second == first else [first, second]
 
 
+def _ends(facts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return facts[:, HEAD], facts[:, TAIL]
+
+
+def _candidate_fields(heads: np.ndarray, tails: np.ndarray, scores: ValueScores) -> list[FieldAgreement]:
+    """The fields of `best_fields`, or the first alone if it agrees without exception."""
+    fields = best_fields(heads, tails, scores.scores)
+    without_exception = [one for one in fields if one.agreement == 1.0 and one.facts >= ENOUGH_FACTS]
+    return without_exception[:1] or fields
+
+
+def _explained(fields: Sequence[FieldAgreement]) -> bool:
+    """Whether one of the fields agrees with the facts so well that nothing else is tried."""
+    return any(found.agreement >= EXPLAINED and found.facts >= ENOUGH_FACTS for found in fields)
+
+
+def _candidate_features(heads: np.ndarray, tails: np.ndarray, scores: ValueScores) -> list[Features]:
+    """What a regression may be made of, beginning with nothing; as much as there are facts for."""
+    fields = np.flatnonzero(scores.observed.any(axis=0))
+    candidates = [no_features(scores)]
+    if 0 < len(fields) * FACTS_A_FEATURE <= len(heads):
+        candidates += [straight_features(scores, fields), rank_features(scores, fields)]
+        curved = curved_features(scores, fields, heads, tails)
+        if curved.size * FACTS_A_FEATURE <= len(heads):
+            candidates.append(curved)
+    return candidates
+
+
 def _by_field(
     heads: np.ndarray, tails: np.ndarray, scores: ValueScores, field: int, sign: int
 ) -> RelationOrder:
@@ -189,33 +223,56 @@ def _by_field(
     return RelationOrder(beliefs, weights, float(beliefs.log_evidence - cost))
 
 
-def _by_remainder(
-    heads: np.ndarray, tails: np.ndarray, scores: ValueScores, features: np.ndarray
-) -> RelationOrder:
+def _by_remainder(heads: np.ndarray, tails: np.ndarray, features: Features) -> RelationOrder:
     """Positions are a regression on the features and a remainder of every entity's own."""
-    count, prior = len(scores.scores), ValuePrior(features)
+    count = len(features.mean)
     facts = Comparisons(heads, tails, np.zeros(count, bool), np.zeros(count))
-    beliefs = propagate(facts, prior, least_noise=LEAST_NOISE)
-    per_coefficient = 0.5 * np.log(max(len(heads), 1)) + np.log(max(features.shape[1], 1))
-    cost = prior.effective_size * per_coefficient
-    return RelationOrder(beliefs, _weights(prior, scores), float(beliefs.log_evidence - cost))
+    prior = ValuePrior(features.mean, features.variance)
+    rounds = LONG_ROUNDS if features.size else ROUNDS
+    beliefs = propagate(facts, prior, least_noise=LEAST_NOISE, rounds=rounds)
+    per_coefficient = 0.5 * np.log(max(len(heads), 1)) + np.log(features.choices)
+    cost = beliefs.prior.effective_size * per_coefficient
+    return RelationOrder(beliefs, _weights(beliefs.prior, features), float(beliefs.log_evidence - cost))
 
 
-def _weights(prior: ValuePrior, scores: ValueScores) -> np.ndarray:
-    """Each field's share of the variance of the positions, with the sign of its slope."""
-    weights, seen = np.zeros(scores.scores.shape[1]), scores.observed.any(axis=0)
-    if len(prior.coefficients):
-        per_field = prior.coefficients.reshape(-1, int(seen.sum()))  # straight, then bent
-        squares = (per_field**2).sum(axis=0)
-        weights[seen] = np.where(per_field[0] < 0, -1.0, 1.0) * squares / (squares.sum() + prior.residual)
-    return weights
+def _weights(prior: ValuePrior, features: Features) -> np.ndarray:
+    """Each field's share of the variance of the positions, with the sign of its own slope."""
+    if not features.size:
+        return np.zeros(features.shares.shape[1])
+    slopes = prior.coefficients[np.argmax(features.shares == 1.0, axis=0)]  # of the first that is its own
+    squares = prior.coefficients**2
+    return np.where(slopes < 0, -1.0, 1.0) * (squares @ features.shares) / (squares.sum() + prior.residual)
+
+
+def _informed(scores: ValueScores, orders: Iterable[RelationOrder]) -> ValueScores:
+    """The scores with missing ones of compared fields expected where the facts of their scales put them."""
+    filled, variances = scores.filled.copy(), scores.variances.copy()
+    for order in orders:
+        field = order.field
+        assert field is not None
+        missing = ~scores.observed[:, field]
+        filled[missing, field] = (order.weights[field] * order.beliefs.mean)[missing]
+        variances[missing, field] = order.beliefs.width[missing] ** 2
+    return dataclasses.replace(scores, filled=filled, variances=variances)
+
+
+def _with_shared_scales(
+    orders: Mapping[int, RelationOrder], facts: Sequence[np.ndarray], scores: ValueScores
+) -> dict[int, RelationOrder]:
+    """The orders by place, of which those that compare one field are inferred from all their facts."""
+    shared = dict(orders)
+    for field in {order.field for order in orders.values()} - {None}:
+        sharing = [place for place, order in orders.items() if order.field == field]
+        if len(sharing) > 1:
+            shared |= _shared_scale(field, [facts[place] for place in sharing], sharing, orders, scores)
+    return shared
 
 
 def _shared_scale(
     field: int | None,
     facts: Sequence[np.ndarray],
     sharing: Sequence[int],
-    orders: Sequence[RelationOrder],
+    orders: Mapping[int, RelationOrder],
     scores: ValueScores,
 ) -> dict[int, RelationOrder]:
     """The orders of relations that compare one field, from the facts of all of them."""

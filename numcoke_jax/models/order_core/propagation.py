@@ -9,6 +9,7 @@ again until nothing moves.  Φ is log-concave, so at f = 0 no message has a nega
 that contradicts the others may have, and is taken to say nothing about widths.
 """
 
+import copy
 import dataclasses
 
 import numpy as np
@@ -54,6 +55,7 @@ class Beliefs:
       log_predictive: float64 [F], of each fact given all others: log P(h above t) under the cavities.
       log_evidence: of all facts together, by the approximation's normalising constants; an entity's prior is
         the one that the others' facts leave it.
+      prior: the values' part as it was learned.
     """
 
     mean: np.ndarray
@@ -62,6 +64,7 @@ class Beliefs:
     reversed_share: float
     log_predictive: np.ndarray
     log_evidence: float
+    prior: ValuePrior
 
 
 @dataclasses.dataclass
@@ -84,60 +87,109 @@ class _Cavities:
     variance: np.ndarray
 
 
+@dataclasses.dataclass(frozen=True)
+class _Messages:
+    """Where the messages of a round have come to.
+
+    Attributes:
+      mean, precision, shift: float64 [N], of the beliefs; mean = shift / precision where it is not known.
+      prior_mean, prior_variance: float64 [N].
+      cavities: of the heads and of the tails.
+    """
+
+    mean: np.ndarray
+    precision: np.ndarray
+    shift: np.ndarray
+    prior_mean: np.ndarray
+    prior_variance: np.ndarray
+    cavities: list[_Cavities]
+
+
 def propagate(
-    facts: Comparisons, prior: ValuePrior, *, least_noise: float, fixed_noise: bool = False
+    facts: Comparisons,
+    prior: ValuePrior,
+    *,
+    least_noise: float,
+    fixed_noise: bool = False,
+    rounds: int = ROUNDS,
 ) -> Beliefs:
     """Beliefs about the positions of one scale; learns noise, share of reversed facts and the prior.
 
+    Each round passes messages, then learns.  The messages approximate, so that long learning may go past the
+    best evidence: after `ROUNDS` it goes on only while the evidence grows.
+
     Args:
       facts: of the scale.
-      prior: the values' part; changed in place.
+      prior: the values' part to start from.
       least_noise: lower bound of s, far below the gaps between known positions.
       fixed_noise: keep s at `least_noise` and f at 0.
+      rounds: at most.
     """
-    known, positions = facts.known, np.where(facts.known, facts.positions, 0.0)
+    known, mean = facts.known, np.where(facts.known, facts.positions, 0.0)
     tells = ~(known[facts.heads] & known[facts.tails])  # the others say only how much noise there is
-    heads, tails = facts.heads[tells], facts.tails[tells]
-    gap = positions[facts.heads] - positions[facts.tails]
+    ends = facts.heads[tells], facts.tails[tells]
+    gap = mean[facts.heads] - mean[facts.tails]
     spread = np.zeros(len(gap))
-    sites = [_Sites(np.zeros(len(heads)), np.zeros(len(heads))) for _ in range(2)]
+    sites = [_Sites(np.zeros(len(end)), np.zeros(len(end))) for end in ends]
     noise, share = (least_noise, 0.0) if fixed_noise else (FIRST_NOISE, FIRST_REVERSED)
-    mean = positions
-    for _ in range(ROUNDS):
-        before_round = mean
-        for sweep in range(SWEEPS):
-            precision, shift = _sums(heads, tails, sites, len(mean))
-            if sweep % PRIOR_EVERY == 0:
-                prior_mean, prior_variance = _prior(facts, prior, precision, shift)
-            before = mean
-            total = 1.0 / prior_variance + precision
-            natural = prior_mean / prior_variance + shift
-            mean = np.where(known, positions, natural / total)
-            cavities = [
-                _cavities(facts, end, site, total, natural)
-                for end, site in zip((heads, tails), sites, strict=True)
-            ]
-            _update(sites, cavities, noise, share)
-            if sweep and np.abs(mean - before).max(initial=0.0) < MOVED:
-                break
+    beliefs, settled = None, False
+    for count in range(rounds):
+        before, used = mean, copy.copy(prior)
+        found = _pass_messages(facts, ends, sites, used, mean, noise, share)
+        prior, mean = copy.copy(used), found.mean
         prior.learn(known)
-        gap[tells] = cavities[0].mean - cavities[1].mean
-        spread[tells] = cavities[0].variance + cavities[1].variance
+        heads, tails = found.cavities
+        gap[tells] = heads.mean - tails.mean
+        spread[tells] = heads.variance + tails.variance
         if not fixed_noise:
             noise, share, settled = _learned_noise(gap, spread, noise, share, least_noise)
-            if settled and np.abs(mean - before_round).max(initial=0.0) < 10 * MOVED:
-                break
-    log_predictive = _log_probability(gap / np.sqrt(spread + noise**2), share)
-    evidence = float(log_predictive.sum())
-    evidence += float(
-        np.sum((_log_normaliser(total, natural) - _log_prior(prior_mean, prior_variance))[~known])
-    )
-    for end, cavity in zip((heads, tails), cavities, strict=True):
+        log_predictive = _log_probability(gap / np.sqrt(spread + noise**2), share)
+        evidence = float(log_predictive.sum()) + _evidence_of_positions(known, ends, found)
+        if count >= ROUNDS and beliefs is not None and evidence <= beliefs.log_evidence:
+            break
+        width = np.where(known, 0.0, np.sqrt(1.0 / found.precision))
+        beliefs = Beliefs(mean, width, noise, share, log_predictive, evidence, used)
+        if settled and np.abs(mean - before).max(initial=0.0) < 10 * MOVED:
+            break
+    assert beliefs is not None
+    return beliefs
+
+
+def _pass_messages(
+    facts: Comparisons,
+    ends: tuple[np.ndarray, np.ndarray],
+    sites: list[_Sites],
+    prior: ValuePrior,
+    mean: np.ndarray,
+    noise: float,
+    share: float,
+) -> _Messages:
+    """Sweeps until nothing moves; changes the sites."""
+    for sweep in range(SWEEPS):
+        precision, shift = _sums(ends, sites, len(mean))
+        if sweep % PRIOR_EVERY == 0:
+            prior_mean, prior_variance = _prior(facts, prior, precision, shift)
+        before = mean
+        precision += 1.0 / prior_variance
+        shift += prior_mean / prior_variance
+        mean = np.where(facts.known, facts.positions, shift / precision)
+        cavities = [
+            _cavities(facts, end, site, precision, shift) for end, site in zip(ends, sites, strict=True)
+        ]
+        _update(sites, cavities, noise, share)
+        if sweep and np.abs(mean - before).max(initial=0.0) < MOVED:
+            break
+    return _Messages(mean, precision, shift, prior_mean, prior_variance, cavities)
+
+
+def _evidence_of_positions(known: np.ndarray, ends: tuple[np.ndarray, np.ndarray], found: _Messages) -> float:
+    """What the log evidence has besides the facts' predictive probabilities."""
+    beliefs = _log_normaliser(found.precision, found.shift)
+    evidence = np.sum((beliefs - _log_prior(found.prior_mean, found.prior_variance))[~known])
+    for end, cavity in zip(ends, found.cavities, strict=True):
         free = ~known[end]
-        whole = _log_normaliser(total[end[free]], natural[end[free]])
-        evidence += float(np.sum(_log_prior(cavity.mean[free], cavity.variance[free]) - whole))
-    width = np.where(known, 0.0, np.sqrt(1.0 / total))
-    return Beliefs(mean, width, noise, share, log_predictive, evidence)
+        evidence += np.sum(_log_prior(cavity.mean[free], cavity.variance[free]) - beliefs[end[free]])
+    return float(evidence)
 
 
 def _log_normaliser(precision: np.ndarray, shift: np.ndarray) -> np.ndarray:
@@ -151,10 +203,10 @@ def _log_prior(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
 
 
 def _sums(
-    heads: np.ndarray, tails: np.ndarray, sites: list[_Sites], count: int
+    ends: tuple[np.ndarray, np.ndarray], sites: list[_Sites], count: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Precision and shift that the facts give every entity, float64 [N] each."""
-    of_heads, of_tails = sites
+    (heads, tails), (of_heads, of_tails) = ends, sites
 
     def summed(at_head: np.ndarray, at_tail: np.ndarray) -> np.ndarray:
         # float64 also of no facts, of which bincount makes integers

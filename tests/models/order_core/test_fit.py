@@ -155,6 +155,35 @@ def test_a_bent_dependence_is_found() -> None:
     assert found.field is None
 
 
+@pytest.mark.parametrize(("mix", "least"), [("sum", 0.99), ("distance", 0.98)])
+def test_a_mix_of_two_fields_ranks_places_entities_without_facts(mix: str, least: float) -> None:
+    """Half of the entities are in no fact: only what is read off the values orders them."""
+    values = fields(200, 4)
+    ranks = stats.rankdata(values, axis=0)
+    truth = ranks[:, 1] + ranks[:, 2] if mix == "sum" else np.abs(ranks[:, 1] - ranks[:, 2])
+    found = order_of(drawn(truth[:100], 900), values)
+    assert found.field is None and set(np.argsort(np.abs(found.weights))[2:]) == {1, 2}
+    assert stats.spearmanr(found.beliefs.mean[100:], truth[100:])[0] > least
+
+
+def test_missing_values_that_other_relations_compare_help_a_mix() -> None:
+    """Facts of two compared fields place their missing values, which a relation of their sum then uses."""
+    truth = fields(120, 2)
+    values = hidden(truth, 0.4)
+    parts = [drawn(order, 900, seed=seed) for seed, order in enumerate(truth.T)]
+    parts.append(drawn(truth.sum(axis=1), 240, seed=2))
+    together, alone = orders_of(parts, values), order_of(parts[2], values)
+    missing = np.isnan(values).any(axis=1)
+    errors = [
+        np.abs(stats.rankdata(mean) - stats.rankdata(truth.sum(axis=1)))[missing].mean()
+        for mean in (together.mean[:, 2], alone.beliefs.mean)
+    ]
+    assert errors[0] < 0.6 * errors[1]
+    assert together.width[missing, 2].mean() / together.mean[:, 2].std() < (
+        0.6 * alone.beliefs.width[missing].mean() / alone.beliefs.mean.std()
+    )
+
+
 def test_an_order_of_no_field_is_inferred_from_the_facts_alone() -> None:
     truth = np.random.default_rng(8).normal(size=80)
     found = order_of(drawn(truth, 1200), fields(80, 3))
