@@ -40,6 +40,7 @@ from numcoke_jax.inference.intervals import (
     interval_ranks,
     needed_factor,
     scores_of,
+    told_scores,
 )
 from numcoke_jax.inference.trained import Trained
 from numcoke_jax.runs.run import Run
@@ -72,7 +73,8 @@ def impute(trained: Trained, fields: Sequence[int] | None = None, level: float =
     scales = field_scales(graph, run.sizes.ordered, scores)
     hidden, needed = hidden_cells(graph, scales, run.config.seed)
     factors = {kind: conformal_factor(needed[hidden.kinds == kind], level) for kind in KINDS}
-    missing = Cells.joined([believed(scales[m], scores, m, ~graph.observed[:, m]) for m in scales])
+    told = told_scores(scales, scores)
+    missing = Cells.joined([believed(scales[m], told, m, ~graph.observed[:, m]) for m in scales])
     truth = masked_truth(run)
     if truth is not None:
         tested = missing.take(truth.observed[missing.entities, missing.fields])

@@ -15,7 +15,7 @@ from scipy.special import ndtri
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
 from numcoke_jax.data.literals import fit_normalizer
 from numcoke_jax.models.order_core.comparative import comparative_relations
-from numcoke_jax.models.order_core.fit import field_positions, fit_orders
+from numcoke_jax.models.order_core.fit import field_positions, fit_orders, informed
 from numcoke_jax.models.order_core.value_scores import ValueScores, value_scores
 
 FOLDS = 10
@@ -126,6 +126,12 @@ def field_scales(graph: NumericGraph, ordered: Sequence[int], scores: ValueScore
     return scales
 
 
+def told_scores(scales: Mapping[int, Scale], scores: ValueScores) -> ValueScores:
+    """The scores with what facts say about missing ones; see `informed`."""
+    facts = {field: (scale.upper, scale.lower) for field, scale in scales.items() if len(scale.upper)}
+    return informed(facts, scores)
+
+
 def conformal_factor(needed: np.ndarray, level: float) -> float:
     """The ceil((c + 1) level)-th smallest of the c needed factors; inf if there are too few."""
     place = math.ceil((len(needed) + 1) * level)
@@ -197,7 +203,7 @@ def hidden_cells(graph: NumericGraph, scales: dict[int, Scale], seed: int) -> tu
     parts, needed = [], [np.empty(0)]
     for number in range(FOLDS):
         hidden = graph.observed & np.equal(fold, number)
-        shown = scores_of(graph, graph.observed & ~hidden)
+        shown = told_scores(scales, scores_of(graph, graph.observed & ~hidden))
         for field, scale in scales.items():
             chosen = hidden[:, field]
             if not chosen.any() or not shown.observed[:, field].any():

@@ -29,6 +29,7 @@ from numcoke_jax.inference.intervals import (
     field_scales,
     hidden_cells,
     scores_of,
+    told_scores,
 )
 from numcoke_jax.inference.trained import Trained
 from numcoke_jax.models.order_core.comparative import comparative_relations
@@ -71,9 +72,10 @@ def places(trained: Trained, new: NewEntities, level: float = LEVEL) -> list[dic
     names = [graph.vocabulary.relations[relation] for relation in relations]
     factors = _factors(trained, level) if compared else {}
     is_new = np.arange(whole.num_entities) >= graph.num_entities
+    told = told_scores(scales, scores)
     by_field = {}
     for field in {*compared.values()}:
-        missing = believed(scales[field], scores, field, is_new & ~whole.observed[:, field])
+        missing = believed(scales[field], told, field, is_new & ~whole.observed[:, field])
         by_field[field] = _cells(graph, whole, scores, field, missing, factors, level)
     rows = []
     fitted = None if compared.keys() >= {*names} else fit_orders(whole.train, relations, scores)

@@ -15,7 +15,7 @@ of other relations.
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -88,14 +88,14 @@ def fit_orders(train: np.ndarray, relations: Sequence[int], scores: ValueScores)
     """The orders that the training facts (int32 [n, 3]) of some relations follow."""
     facts = [train[train[:, RELATION] == relation] for relation in relations]
     plain = [place for place, part in enumerate(facts) if _explained(_candidate_fields(*_ends(part), scores))]
-    orders = _with_shared_scales(
-        {place: fit_order(*_ends(facts[place]), scores) for place in plain}, facts, scores
-    )
-    known_better = _informed(scores, orders.values())
+    orders = {place: fit_order(*_ends(facts[place]), scores) for place in plain}
+    scales = _scales(orders, facts)
+    told = informed({field: (scale.upper, scale.lower) for field, scale in scales.items()}, scores)
+    orders |= _by_scales(scales, told, also_single=bool(told.told.any()))
     rest = [place for place in range(len(facts)) if place not in orders]
-    orders |= {place: fit_order(*_ends(facts[place]), known_better) for place in rest}
-    if any(orders[place].field is not None for place in rest):
-        orders = _with_shared_scales(orders, facts, scores)
+    orders |= {place: fit_order(*_ends(facts[place]), told) for place in rest}
+    if rest:
+        orders |= _by_scales(_scales(orders, facts), told)
     beliefs = [orders[place].beliefs for place in range(len(facts))]
     return OrderFit(
         mean=np.stack([belief.mean for belief in beliefs], axis=1),
@@ -121,6 +121,24 @@ def fit_order(heads: np.ndarray, tails: np.ndarray, scores: ValueScores) -> Rela
         features = _candidate_features(heads, tails, scores)
         orders += [_by_remainder(heads, tails, one) for one in features]
     return max(orders, key=lambda order: order.evidence)
+
+
+def informed(scales: Mapping[int, tuple[np.ndarray, np.ndarray]], scores: ValueScores) -> ValueScores:
+    """The scores with missing ones expected where facts put them, if there are facts about the entity.
+
+    What is expected of an entity's other missing values then looks at more than its observed ones.
+
+    Args:
+      scales: field -> the entities (upper, lower: int [F]) of facts that compare it.
+      scores: of the values.
+    """
+    found = scores
+    for field, (upper, lower) in scales.items() if len(scales) > 1 else ():
+        in_facts = np.zeros(len(scores.scores), bool)
+        in_facts[upper] = in_facts[lower] = True
+        if (in_facts & ~scores.observed[:, field]).any():
+            found = found.with_told(field, in_facts, *field_positions(upper, lower, scores, field))
+    return found
 
 
 def field_positions(
@@ -244,48 +262,42 @@ def _weights(prior: ValuePrior, features: Features) -> np.ndarray:
     return np.where(slopes < 0, -1.0, 1.0) * (squares @ features.shares) / (squares.sum() + prior.residual)
 
 
-def _informed(scores: ValueScores, orders: Iterable[RelationOrder]) -> ValueScores:
-    """The scores with missing ones of compared fields expected where the facts of their scales put them."""
-    filled, variances = scores.filled.copy(), scores.variances.copy()
-    for order in orders:
-        field = order.field
-        assert field is not None
-        missing = ~scores.observed[:, field]
-        filled[missing, field] = (order.weights[field] * order.beliefs.mean)[missing]
-        variances[missing, field] = order.beliefs.width[missing] ** 2
-    return dataclasses.replace(scores, filled=filled, variances=variances)
+@dataclasses.dataclass(frozen=True)
+class _Scale:
+    """The facts of all relations that compare one field.
+
+    Attributes:
+      upper, lower: int [F], their entities.
+      signs: place of each relation -> 1 if its heads have the higher values, -1 if the lower.
+    """
+
+    upper: np.ndarray
+    lower: np.ndarray
+    signs: Mapping[int, int]
 
 
-def _with_shared_scales(
-    orders: Mapping[int, RelationOrder], facts: Sequence[np.ndarray], scores: ValueScores
-) -> dict[int, RelationOrder]:
-    """The orders by place, of which those that compare one field are inferred from all their facts."""
-    shared = dict(orders)
-    for field in {order.field for order in orders.values()} - {None}:
+def _scales(orders: Mapping[int, RelationOrder], facts: Sequence[np.ndarray]) -> dict[int, _Scale]:
+    """The compared fields."""
+    scales = {}
+    for field in sorted({order.field for order in orders.values() if order.field is not None}):
         sharing = [place for place, order in orders.items() if order.field == field]
-        if len(sharing) > 1:
-            shared |= _shared_scale(field, [facts[place] for place in sharing], sharing, orders, scores)
-    return shared
+        signs = {place: int(orders[place].weights[field]) for place in sharing}
+        ends = [facts[place][:, [HEAD, TAIL] if sign > 0 else [TAIL, HEAD]] for place, sign in signs.items()]
+        upper, lower = np.concatenate(ends).T
+        scales[field] = _Scale(upper, lower, signs)
+    return scales
 
 
-def _shared_scale(
-    field: int | None,
-    facts: Sequence[np.ndarray],
-    sharing: Sequence[int],
-    orders: Mapping[int, RelationOrder],
-    scores: ValueScores,
+def _by_scales(
+    scales: Mapping[int, _Scale], scores: ValueScores, *, also_single: bool = False
 ) -> dict[int, RelationOrder]:
-    """The orders of relations that compare one field, from the facts of all of them."""
-    assert field is not None
-    signs = [int(orders[place].weights[field]) for place in sharing]
-    upper = [part[:, HEAD if sign > 0 else TAIL] for part, sign in zip(facts, signs, strict=True)]
-    lower = [part[:, TAIL if sign > 0 else HEAD] for part, sign in zip(facts, signs, strict=True)]
-    joint = _by_field(np.concatenate(upper), np.concatenate(lower), scores, field, 1)
-    return {
-        place: dataclasses.replace(
-            joint,
-            beliefs=dataclasses.replace(joint.beliefs, mean=sign * joint.beliefs.mean),
-            weights=sign * joint.weights,
-        )
-        for place, sign in zip(sharing, signs, strict=True)
-    }
+    """The orders of relations that compare a field together with others, from the facts of all of them."""
+    orders = {}
+    for field, scale in scales.items():
+        if len(scale.signs) == 1 and not also_single:
+            continue
+        joint = _by_field(scale.upper, scale.lower, scores, field, 1)
+        for place, sign in scale.signs.items():
+            beliefs = dataclasses.replace(joint.beliefs, mean=sign * joint.beliefs.mean)
+            orders[place] = dataclasses.replace(joint, beliefs=beliefs, weights=sign * joint.weights)
+    return orders

@@ -30,19 +30,21 @@ class ValueScores:
       correlations: float64 [M, M], of the fields.
       filled: float64 [N, M]; the expected score where the value is missing.
       variances: float64 [N, M]; of a missing score given the others of its row, 0 where observed.
+      told: bool [N, M], missing scores whose expectation and variance come from facts instead (`with_told`).
     """
 
     scores: np.ndarray
     correlations: np.ndarray
     filled: np.ndarray
     variances: np.ndarray
+    told: np.ndarray
 
     @classmethod
     def of(cls, scores: np.ndarray, correlations: np.ndarray) -> "ValueScores":
         """Scores, float64 [N, M] with NaN where missing, of fields with these correlations."""
         parts = [_conditional(rows, correlations) for rows in _in_pieces(scores)]
         filled, variances, _ = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return cls(scores, correlations, filled, variances)
+        return cls(scores, correlations, filled, variances, np.zeros(scores.shape, bool))
 
     @property
     def observed(self) -> np.ndarray:
@@ -51,8 +53,29 @@ class ValueScores:
 
     def others(self, field: int) -> "ValueScores":
         """The other fields alone: what is expected of an entity's values does not look at this one."""
-        correlations = np.delete(np.delete(self.correlations, field, axis=0), field, axis=1)
-        return ValueScores.of(np.delete(self.scores, field, axis=1), correlations)
+        rest = np.arange(self.scores.shape[1]) != field
+        found = ValueScores.of(self.scores[:, rest], self.correlations[np.ix_(rest, rest)])
+        told = self.told[:, rest]
+        filled = np.where(told, self.filled[:, rest], found.filled)
+        variances = np.where(told, self.variances[:, rest], found.variances)
+        return dataclasses.replace(found, filled=filled, variances=variances, told=told)
+
+    def with_told(
+        self,
+        field: int,
+        told: Bool[np.ndarray, " N"],
+        mean: Float[np.ndarray, " N"],
+        width: Float[np.ndarray, " N"],
+    ) -> "ValueScores":
+        """The same with a mean and a width (a standard deviation) for some missing scores of a field."""
+        column = np.arange(self.scores.shape[1]) == field
+        cells = told[:, None] & column & ~self.observed
+        return dataclasses.replace(
+            self,
+            filled=np.where(cells, mean[:, None], self.filled),
+            variances=np.where(cells, width[:, None] ** 2, self.variances),
+            told=self.told | cells,
+        )
 
 
 def value_scores(quantiles: Float[np.ndarray, "N M"], observed: Bool[np.ndarray, "N M"]) -> ValueScores:

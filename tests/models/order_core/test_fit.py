@@ -184,6 +184,24 @@ def test_missing_values_that_other_relations_compare_help_a_mix() -> None:
     )
 
 
+def test_facts_of_one_field_help_with_missing_values_of_another() -> None:
+    """Two fields that say much about each other lack the same values; one has few facts, the other many."""
+    rng = np.random.default_rng(4)
+    truth = rng.normal(size=(150, 1)) + 0.3 * rng.normal(size=(150, 2))
+    missing = rng.random(150) < 0.3
+    values = np.where(missing[:, None], np.nan, truth)
+    parts = [drawn(truth[:, 0], 3000, seed=0), drawn(truth[:, 1], 150, seed=1)]
+    together, alone = orders_of(parts, values), order_of(parts[1], values)
+    scale = stats.norm.ppf((stats.rankdata(truth[:, 1]) - 0.5) / 150)
+    errors = [
+        np.sqrt(np.mean((mean - scale)[missing] ** 2)) for mean in (together.mean[:, 1], alone.beliefs.mean)
+    ]
+    assert errors[0] < 0.75 * errors[1]
+    widths = together.width[missing, 1]
+    assert widths.mean() < 0.75 * alone.beliefs.width[missing].mean()
+    assert 0.7 < np.sqrt(np.mean(((together.mean[:, 1] - scale)[missing] / widths) ** 2)) < 1.3
+
+
 def test_an_order_of_no_field_is_inferred_from_the_facts_alone() -> None:
     truth = np.random.default_rng(8).normal(size=80)
     found = order_of(drawn(truth, 1200), fields(80, 3))

@@ -141,3 +141,20 @@ def test_only_observed_quantiles_are_read() -> None:
     found = value_scores(np.where(observed, quantiles, np.nan), observed)
     np.testing.assert_array_equal(found.filled, expected.filled)
     np.testing.assert_array_equal(found.variances, expected.variances)
+
+
+def test_what_facts_say_of_missing_scores_is_kept_apart_from_what_the_row_says() -> None:
+    rng = np.random.default_rng(6)
+    values = rng.normal(size=(50, 3)) + rng.normal(size=(50, 1))
+    scores = scores_of(np.where(rng.random(values.shape) < 0.3, np.nan, values))
+    told = rng.random(50) < 0.5
+    found = scores.with_told(1, told, np.full(50, 7.0), np.full(50, 0.5))
+    changed = told & ~scores.observed[:, 1]
+    assert changed.any() and (found.told == np.outer(changed, [False, True, False])).all()
+    assert (found.filled[changed, 1] == 7.0).all() and (found.variances[changed, 1] == 0.25).all()
+    for one, other in ((found.filled, scores.filled), (found.variances, scores.variances)):
+        assert (one[~found.told] == other[~found.told]).all()
+    without, before = found.others(0), scores.others(0)
+    assert (without.told == found.told[:, 1:]).all() and (without.filled[changed, 0] == 7.0).all()
+    assert (without.filled[~without.told] == before.filled[~without.told]).all()
+    assert not found.others(1).told.any() and (found.others(1).filled == scores.others(1).filled).all()
