@@ -31,7 +31,7 @@ class Places:
     place: Any  # float32 [S, N] from 0 to 1, heads above tails; 1/2 where the value is missing
     observed: Any  # bool [S, N]
     known: Any  # bool [S, N], False for an entity of the graph in no training fact of the relation
-    new: Any  # bool [N], entities that were not part of the graph
+    new: Any  # bool [S, N], entities that were not part of the graph and came without a fact of the relation
 
 
 class Reference(EncodeThenScore):
@@ -49,7 +49,7 @@ class Reference(EncodeThenScore):
         sizes = self.sizes
         # Of `compared_fields`: one entry +-1 a relation, or none.
         self.field_weight = self.zeros("field_weight", sizes.relations, sizes.fields)
-        # 1 for an entity in a training fact of the relation.
+        # 1 for an entity in a training fact of the relation, or in one that it came with.
         self.entity_seen = self.zeros("entity_seen", sizes.entities, sizes.relations)
 
     def zeros(self, name: str, *shape: int) -> Float[Array, "..."]:
@@ -69,7 +69,8 @@ class Reference(EncodeThenScore):
         weight = self.field_weight[relations][:, None, :]
         turned = jnp.sum(weight * jnp.where(literals.observed, literals.positions - 0.5, 0.0), axis=2)
         observed = jnp.any((weight != 0) & literals.observed, axis=2)
-        return Places(0.5 + turned, observed, self.known(relations), self.new())
+        seen = self.entity_seen.T[relations] > 0.5
+        return Places(0.5 + turned, observed, self.known(relations), self.new() & ~seen)
 
     def known(self, relations: Int[Array, " S"]) -> Bool[Array, "S N"]:
         """Entities in a training fact of the relation, and those that were not part of the graph."""

@@ -85,7 +85,7 @@ class Posterior(Reference):
         """The draws of all entities; an observed value is the same in all of them."""
         places = self.places(relations, literals)
         anywhere = (jnp.arange(self.draws) + 0.5) * GOLDEN_SECTION % 1.0  # evenly, in an order of its own
-        drawn = jnp.where(places.new[:, None], anywhere, self.entity_draws[:, relations].swapaxes(0, 1))
+        drawn = jnp.where(places.new[..., None], anywhere, self.entity_draws[:, relations].swapaxes(0, 1))
         return Draws(jnp.where(places.observed[..., None], places.place[..., None], drawn), places.known)
 
     def score(self, encoded: Draws, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:

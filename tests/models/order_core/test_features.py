@@ -17,7 +17,8 @@ from numcoke_jax.models.order_core.value_scores import ValueScores
 def scores_with(expected: np.ndarray, variances: np.ndarray) -> ValueScores:
     """Scores known where the variance is 0."""
     known = np.where(variances == 0, expected, np.nan)
-    return ValueScores(known, np.eye(expected.shape[1]), expected, variances)
+    told = np.zeros(expected.shape, bool)
+    return ValueScores(known, np.eye(expected.shape[1]), expected, variances, told)
 
 
 def some_scores(count: int = 40, fields: int = 3, seed: int = 0) -> ValueScores:
@@ -35,7 +36,7 @@ def rank(score: float) -> float:
     return float((stats.norm.cdf(score) - 0.5) * np.sqrt(12.0))
 
 
-@pytest.mark.parametrize(("mean", "variance"), [(0.0, 1.0), (1.3, 0.4), (-2.5, 0.01), (0.2, 1.7)])
+@pytest.mark.parametrize(("mean", "variance"), [(0.0, 1.0), (1.3, 0.4), (-2.5, 0.01), (0.2, 0.9)])
 def test_moments_of_expected_scores_are_the_integrals(mean: float, variance: float) -> None:
     scores = scores_with(np.array([[mean]]), np.array([[variance]]))
     found = curved(scores, np.zeros((0, 2), int))

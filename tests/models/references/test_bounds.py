@@ -61,3 +61,18 @@ def test_scores_by_hand_and_bounds_that_facts_turn_around() -> None:
     assert scores[0, 0, 6] == pytest.approx((0.65 - 0.6) / np.hypot(0.3, 0.6), rel=1e-5)
     assert scores[0, 0, 5] == pytest.approx((0.65 - 0.5) / np.hypot(0.3, 0.1), rel=1e-5)  # 1 / N = 0.1
     assert scores[0, 1, 3] == pytest.approx(0.1 / np.hypot(0.1, 0.1), rel=1e-5)
+
+
+def test_a_new_entity_is_between_its_facts_if_it_has_some_and_may_be_anywhere_if_not() -> None:
+    """7 stands between 2 and 4 by facts of its own, 8 is in none; neither has a value."""
+    values = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, np.nan, np.nan])[:, None]
+    ends = [(high, low) for high in range(7) for low in range(high)] + [(7, 2), (4, 7)]
+    graph = graph_of([(h, 0, t) for h, t in ends], values)
+    model = Bounds(GraphSizes.of(graph))
+    params = parameters(model.fit(graph, values, seed=0))
+    encoded = model.clone(unseen=2).apply(
+        params, jnp.array([0]), literals_of(graph, values), train=False, method="encode"
+    )
+    np.testing.assert_allclose(encoded.middle[0, 7:], [0.3, 0.5], atol=1e-6)
+    np.testing.assert_allclose(encoded.width[0, 7:], [0.2, 1.0], atol=1e-6)
+    assert encoded.known.all()
