@@ -70,9 +70,11 @@ def test_a_new_entity_is_between_its_facts_if_it_has_some_and_may_be_anywhere_if
     graph = graph_of([(h, 0, t) for h, t in ends], values)
     model = Bounds(GraphSizes.of(graph))
     params = parameters(model.fit(graph, values, seed=0))
-    encoded = model.clone(unseen=2).apply(
-        params, jnp.array([0]), literals_of(graph, values), train=False, method="encode"
+    literals = literals_of(graph, values)
+    scores, _ = model.clone(unseen=2).apply(
+        params, jnp.array([0]), jnp.array([[7, 8]]), literals, train=False
     )
-    np.testing.assert_allclose(encoded.middle[0, 7:], [0.3, 0.5], atol=1e-6)
-    np.testing.assert_allclose(encoded.width[0, 7:], [0.2, 1.0], atol=1e-6)
-    assert encoded.known.all()
+    # A middle of 0.3 and a width of 0.2, of 0.5 and of 1; those of a value are the value and 1 / N.
+    assert scores[0, 0, 1] == pytest.approx((0.3 - 0.1) / np.hypot(0.2, 1 / 9), rel=1e-5)
+    assert scores[0, 1, 1] == pytest.approx((0.5 - 0.1) / np.hypot(1.0, 1 / 9), rel=1e-5)
+    assert scores[0, 0, 8] == pytest.approx((0.3 - 0.5) / np.hypot(0.2, 1.0), rel=1e-5)
