@@ -55,7 +55,9 @@ def no_features(scores: ValueScores) -> Features:
 def straight_features(scores: ValueScores, fields: Int[np.ndarray, " K"]) -> Features:
     """The scores of some fields."""
     shares = np.eye(scores.scores.shape[1])[fields]
-    return Features(scores.filled[:, fields], scores.variances[:, fields], shares, max(len(fields), 1))
+    return Features(
+        scores.expected[:, fields], scores.expected_variances[:, fields], shares, max(len(fields), 1)
+    )
 
 
 def rank_features(scores: ValueScores, fields: Int[np.ndarray, " K"]) -> Features:
@@ -100,7 +102,7 @@ def _moments(
     scores: ValueScores, fields: np.ndarray, feature: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance, [N, K] each, of a function of each score."""
-    expected, variances = scores.filled[:, fields], scores.variances[:, fields]
+    expected, variances = scores.expected[:, fields], scores.expected_variances[:, fields]
     mean, variance = feature(expected), np.zeros(expected.shape)
     unknown = variances > 0
     width = np.sqrt(variances[unknown])

@@ -232,7 +232,7 @@ def _by_field(
     known = scores.observed[:, field]
     positions = sign * np.where(known, scores.scores[:, field], 0.0)
     others = scores.others(field)
-    prior = ValuePrior(others.filled, others.variances)
+    prior = ValuePrior(others.expected, others.expected_variances)
     facts = Comparisons(heads, tails, known, positions)
     beliefs = propagate(facts, prior, least_noise=NOISE_OF_GAP / max(int(known.sum()), 1))
     weights = np.zeros(scores.scores.shape[1])

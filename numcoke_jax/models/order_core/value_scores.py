@@ -30,21 +30,24 @@ class ValueScores:
       correlations: float64 [M, M], of the fields.
       filled: float64 [N, M]; the expected score where the value is missing.
       variances: float64 [N, M]; of a missing score given the others of its row, 0 where observed.
-      told: bool [N, M], missing scores whose expectation and variance come from facts instead (`with_told`).
+      told_mean, told_variances: float64 [N, M], what facts say of some missing scores (`with_told`); NaN of
+        others.
     """
 
     scores: np.ndarray
     correlations: np.ndarray
     filled: np.ndarray
     variances: np.ndarray
-    told: np.ndarray
+    told_mean: np.ndarray
+    told_variances: np.ndarray
 
     @classmethod
     def of(cls, scores: np.ndarray, correlations: np.ndarray) -> "ValueScores":
         """Scores, float64 [N, M] with NaN where missing, of fields with these correlations."""
         parts = [_conditional(rows, correlations) for rows in _in_pieces(scores)]
         filled, variances, _ = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return cls(scores, correlations, filled, variances, np.zeros(scores.shape, bool))
+        untold = np.full(scores.shape, np.nan)
+        return cls(scores, correlations, filled, variances, untold, untold)
 
     @property
     def observed(self) -> np.ndarray:
@@ -55,10 +58,23 @@ class ValueScores:
         """The other fields alone: what is expected of an entity's values does not look at this one."""
         rest = np.arange(self.scores.shape[1]) != field
         found = ValueScores.of(self.scores[:, rest], self.correlations[np.ix_(rest, rest)])
-        told = self.told[:, rest]
-        filled = np.where(told, self.filled[:, rest], found.filled)
-        variances = np.where(told, self.variances[:, rest], found.variances)
-        return dataclasses.replace(found, filled=filled, variances=variances, told=told)
+        told = self.told_mean[:, rest], self.told_variances[:, rest]
+        return dataclasses.replace(found, told_mean=told[0], told_variances=told[1])
+
+    @property
+    def told(self) -> np.ndarray:
+        """Bool [N, M]."""
+        return ~np.isnan(self.told_mean)
+
+    @property
+    def expected(self) -> np.ndarray:
+        """Float64 [N, M]: the scores, or what facts say of them, or what the others of the row say."""
+        return np.where(self.told, self.told_mean, self.filled)
+
+    @property
+    def expected_variances(self) -> np.ndarray:
+        """Float64 [N, M], of `expected`."""
+        return np.where(self.told, self.told_variances, self.variances)
 
     def with_told(
         self,
@@ -72,9 +88,8 @@ class ValueScores:
         cells = told[:, None] & column & ~self.observed
         return dataclasses.replace(
             self,
-            filled=np.where(cells, mean[:, None], self.filled),
-            variances=np.where(cells, width[:, None] ** 2, self.variances),
-            told=self.told | cells,
+            told_mean=np.where(cells, mean[:, None], self.told_mean),
+            told_variances=np.where(cells, width[:, None] ** 2, self.told_variances),
         )
 
 

@@ -17,8 +17,8 @@ from numcoke_jax.models.order_core.value_scores import ValueScores
 def scores_with(expected: np.ndarray, variances: np.ndarray) -> ValueScores:
     """Scores known where the variance is 0."""
     known = np.where(variances == 0, expected, np.nan)
-    told = np.zeros(expected.shape, bool)
-    return ValueScores(known, np.eye(expected.shape[1]), expected, variances, told)
+    untold = np.full(expected.shape, np.nan)
+    return ValueScores(known, np.eye(expected.shape[1]), expected, variances, untold, untold)
 
 
 def some_scores(count: int = 40, fields: int = 3, seed: int = 0) -> ValueScores:

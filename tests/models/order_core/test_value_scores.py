@@ -151,10 +151,11 @@ def test_what_facts_say_of_missing_scores_is_kept_apart_from_what_the_row_says()
     found = scores.with_told(1, told, np.full(50, 7.0), np.full(50, 0.5))
     changed = told & ~scores.observed[:, 1]
     assert changed.any() and (found.told == np.outer(changed, [False, True, False])).all()
-    assert (found.filled[changed, 1] == 7.0).all() and (found.variances[changed, 1] == 0.25).all()
-    for one, other in ((found.filled, scores.filled), (found.variances, scores.variances)):
+    assert (found.expected[changed, 1] == 7.0).all() and (found.expected_variances[changed, 1] == 0.25).all()
+    assert (found.filled == scores.filled).all() and (found.variances == scores.variances).all()
+    for one, other in ((found.expected, scores.filled), (found.expected_variances, scores.variances)):
         assert (one[~found.told] == other[~found.told]).all()
     without, before = found.others(0), scores.others(0)
-    assert (without.told == found.told[:, 1:]).all() and (without.filled[changed, 0] == 7.0).all()
-    assert (without.filled[~without.told] == before.filled[~without.told]).all()
-    assert not found.others(1).told.any() and (found.others(1).filled == scores.others(1).filled).all()
+    assert (without.told == found.told[:, 1:]).all() and (without.expected[changed, 0] == 7.0).all()
+    assert (without.filled == before.filled).all()
+    assert not found.others(1).told.any() and (found.others(1).expected == scores.others(1).filled).all()
