@@ -85,7 +85,6 @@ def impute(trained: Trained, fields: Sequence[int] | None = None, level: float =
         covered = needed <= of_each
     low, high = interval_ranks(tested, of_each, scores)
     widths = (high - low + 1) / (graph.observed.sum(axis=0)[tested.fields] + 1)
-    names = graph.vocabulary
 
     def coverage(members: np.ndarray) -> dict[str, Any]:
         count = int(members.sum())
@@ -100,7 +99,7 @@ def impute(trained: Trained, fields: Sequence[int] | None = None, level: float =
         "coverage": coverage(np.isin(tested.fields, asked)),
         "kinds": {k: coverage(np.isin(tested.fields, asked) & (tested.kinds == k)) for k in KINDS},
         "fields": {
-            names.fields[m]: {
+            graph.vocabulary.fields[m]: {
                 "relations": list(scales[m].relations),
                 "observed": int(graph.observed[:, m].sum()),
                 "missing": int((~graph.observed[:, m]).sum()),
