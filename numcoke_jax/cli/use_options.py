@@ -101,7 +101,7 @@ def _explain_flags(parser: OneLineParser) -> None:
 
 
 def _impute_flags(parser: OneLineParser) -> None:
-    fields = "a field that a relation compares; may be repeated; without it, all such fields"
+    fields = "a field, compared by a relation or not; may be repeated; without it, all fields"
     parser.add_argument("--field", action="append", **NAME, help=fields)
     parser.add_argument("--entity", **NAME, help="show this entity's missing values only")
     parser.add_argument("--level", type=_share, default=0.9, metavar="SHARE", help="target coverage (0.9)")

@@ -1,4 +1,4 @@
-"""The transcripts of the README: two tables to a probability, a new row, a hidden column."""
+"""The transcripts of the README: a table, two tables to a probability, a new row, a hidden column."""
 
 import csv
 import re
@@ -6,7 +6,9 @@ import shlex
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from vega_datasets import local_data
 
 from numcoke_jax.cli.main import main
 
@@ -50,6 +52,24 @@ def transcript(title: str) -> tuple[list[list[str]], list[str]]:
     typed, shown = re.findall(r"^```\w*\n(.*?)^```", section, flags=re.DOTALL | re.MULTILINE)
     commands = [shlex.split(line) for line in typed.replace("\\\n", " ").splitlines()]
     return commands, [line for line in shown.splitlines() if line != "..."]
+
+
+def test_a_table_becomes_what_the_readme_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a hundred of the cars, for time: all lines but those of the entities, which are others then."""
+    monkeypatch.chdir(tmp_path)
+    cars = pd.read_json(local_data.cars.filepath)
+    cars.assign(Year=cars["Year"].str[:4]).to_csv("cars.csv", index=False)
+    commands, shown = transcript("A table of your own")
+    commands[0].append("--group-size=100")
+    for words in commands:
+        assert main(words[1:]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    lines = {shape(line) for line in printed.out.splitlines()}
+    assert [line for line in map(shape, shown[:-3]) if line not in lines] == []
+    assert len([line for line in lines if re.search(r"Horsepower 0 to 0 of 0 ", line)]) == 2
 
 
 def test_the_readmes_commands_do_what_it_shows(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
