@@ -157,6 +157,8 @@ def test_training_names_the_command_that_converts(ids: Path, capsys) -> None:
     assert (
         "no graph here, train2id.txt and train.del and train.txt are all missing" in capsys.readouterr().err
     )
+    assert main(["data", "convert", str(ids.parent / "absent"), f"--out={ids.parent / 'x'}"]) == 2
+    assert "expected one with train2id.txt or train.del or train.txt" in capsys.readouterr().err
 
 
 def test_ids_may_have_gaps(ids: Path) -> None:

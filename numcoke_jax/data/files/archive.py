@@ -36,13 +36,15 @@ class GraphFiles:
     """
 
     def __init__(self, path: Path, needed: Collection[str] = FACT_FILES):
+        train = [name for name in needed if name.startswith("train") and not name.endswith(PACKINGS[1:])]
+        wanted = ["train.txt, valid.txt and test.txt"] if needed is FACT_FILES else train
         if _is_kind(path, stat.S_ISDIR):
             self._openers = {name: _plain_opener(path / name) for name in _names_in_folder(path)}
         elif _is_kind(path, stat.S_ISREG):
             members = _names_in_archive(path, needed)
             self._openers = {name: _member_opener(path, member) for name, member in members.items()}
         else:
-            raise UserError(f"{path}: no such folder; expected one with train.txt, valid.txt and test.txt")
+            raise UserError(f"{path}: no such folder; expected one with {' or '.join(wanted)}")
         self.names = sorted(self._openers)
         self.notes: list[str] = []
         if not set(needed) & set(self.names):
@@ -53,9 +55,7 @@ class GraphFiles:
                 hint = (
                     f"; the facts are ids: numcoke data convert {path} --out=DIR writes them with their names"
                 )
-            train = [name for name in needed if name.startswith("train") and not name.endswith(PACKINGS[1:])]
-            files = "train.txt, valid.txt and test.txt" if needed is FACT_FILES else " and ".join(train)
-            raise UserError(f"{path}: no graph here, {files} are all missing{hint}")
+            raise UserError(f"{path}: no graph here, {' and '.join(wanted)} are all missing{hint}")
 
     def find(self, name: str) -> TextFile | None:
         """The file `name`, or else `name`.gz or `name`.zip, or None."""
