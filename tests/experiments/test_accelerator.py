@@ -10,11 +10,21 @@ import pytest
 
 from experiments.benchmark import accelerator
 from experiments.benchmark.accelerator import Machine, NotDoneError
+from numcoke_jax.runs.stored import Metrics, Report, write_report
 
 LOG = [
     {"step": 3, "kind": "train", "bce": 0.5, "contrastive": 0.25, "queries_per_second": 10.0},
     {"step": 3, "kind": "valid", "mrr": 0.75},
 ]
+METRICS: Metrics = {"count": 1, "mrr": 0.75, "mr": 1.5, "hits@1": 0.5, "hits@3": 1.0, "hits@10": 1.0}
+REPORT: Report = {
+    "seed": 0,
+    "best_epoch": 1,
+    "seconds": 2.0,
+    "valid": {**METRICS},
+    "test": {**METRICS},
+    "environment": {"device_kind": "card"},
+}
 
 
 def logged(monkeypatch: pytest.MonkeyPatch, **changes: dict[str, float]) -> Machine:
@@ -26,7 +36,7 @@ def logged(monkeypatch: pytest.MonkeyPatch, **changes: dict[str, float]) -> Mach
         workdir.mkdir()
         rows = [row | {k: v for k, v in changes.get(workdir.name, {}).items() if k in row} for row in LOG]
         (workdir / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-        (workdir / "report.json").write_text(json.dumps({"environment": {"device_kind": "card"}}))
+        write_report(workdir, REPORT)
 
     monkeypatch.setattr(Machine, "run", write)
     return Machine(Path(), accelerator.SMALL, 0.0)

@@ -318,9 +318,9 @@ def test_entities_encoded_by_tiles_are_those_encoded_at_once(
     at_once = value_and_gradient()
     counts = []
 
-    def counted_cut(rows: jax.Array, axis: int, tiles: int) -> jax.Array:
-        counts.append(tiles)
-        return cut(rows, axis, tiles)
+    def counted_cut(rows: jax.Array, axis: int, count: int) -> jax.Array:
+        counts.append(count)
+        return cut(rows, axis, count)
 
     monkeypatch.setattr(numcoke, "cut", counted_cut)
     monkeypatch.setattr(numcoke, "ROWS_ON_CPU", rows_at_once)
