@@ -129,7 +129,9 @@ def field_scales(graph: NumericGraph, ordered: Sequence[int], scores: ValueScore
 def told_scores(scales: Mapping[int, Scale], scores: ValueScores) -> ValueScores:
     """The scores with what facts say about missing ones; see `informed`."""
     facts = {field: (scale.upper, scale.lower) for field, scale in scales.items() if len(scale.upper)}
-    return informed(facts, scores)
+    return (
+        informed(facts, scores) if len(facts) > 1 else scores
+    )  # a field's own cells look at its facts anyway
 
 
 def conformal_factor(needed: np.ndarray, level: float) -> float:

@@ -90,9 +90,11 @@ def fit_orders(train: np.ndarray, relations: Sequence[int], scores: ValueScores)
     plain = [place for place, part in enumerate(facts) if _explained(_candidate_fields(*_ends(part), scores))]
     orders = {place: fit_order(*_ends(facts[place]), scores) for place in plain}
     scales = _scales(orders, facts)
-    told = informed({field: (scale.upper, scale.lower) for field, scale in scales.items()}, scores)
-    orders |= _by_scales(scales, told, also_single=bool(told.told.any()))
     rest = [place for place in range(len(facts)) if place not in orders]
+    told = scores
+    if len(scales) > 1 or rest:
+        told = informed({field: (scale.upper, scale.lower) for field, scale in scales.items()}, scores)
+    orders |= _by_scales(scales, told, also_single=len(scales) > 1 and bool(told.told.any()))
     orders |= {place: fit_order(*_ends(facts[place]), told) for place in rest}
     if rest:
         orders |= _by_scales(_scales(orders, facts), told)
@@ -133,7 +135,7 @@ def informed(scales: Mapping[int, tuple[np.ndarray, np.ndarray]], scores: ValueS
       scores: of the values.
     """
     found = scores
-    for field, (upper, lower) in scales.items() if len(scales) > 1 else ():
+    for field, (upper, lower) in scales.items():
         in_facts = np.zeros(len(scores.scores), bool)
         in_facts[upper] = in_facts[lower] = True
         if (in_facts & ~scores.observed[:, field]).any():

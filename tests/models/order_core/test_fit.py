@@ -166,20 +166,21 @@ def test_a_mix_of_two_fields_ranks_places_entities_without_facts(mix: str, least
     assert stats.spearmanr(found.beliefs.mean[100:], truth[100:])[0] > least
 
 
-def test_missing_values_that_other_relations_compare_help_a_mix() -> None:
-    """Facts of two compared fields place their missing values, which a relation of their sum then uses."""
+@pytest.mark.parametrize("compared", [1, 2])
+def test_missing_values_that_other_relations_compare_help_a_mix(compared: int) -> None:
+    """Facts of compared fields place their missing values, which a relation of the sum then uses."""
     truth = fields(120, 2)
-    values = hidden(truth, 0.4)
-    parts = [drawn(order, 900, seed=seed) for seed, order in enumerate(truth.T)]
+    values = np.concatenate([hidden(truth[:, :compared], 0.4), truth[:, compared:]], axis=1)
+    parts = [drawn(order, 900, seed=seed) for seed, order in enumerate(truth.T[:compared])]
     parts.append(drawn(truth.sum(axis=1), 240, seed=2))
-    together, alone = orders_of(parts, values), order_of(parts[2], values)
+    together, alone = orders_of(parts, values), order_of(parts[-1], values)
     missing = np.isnan(values).any(axis=1)
     errors = [
         np.abs(stats.rankdata(mean) - stats.rankdata(truth.sum(axis=1)))[missing].mean()
-        for mean in (together.mean[:, 2], alone.beliefs.mean)
+        for mean in (together.mean[:, -1], alone.beliefs.mean)
     ]
     assert errors[0] < 0.6 * errors[1]
-    assert together.width[missing, 2].mean() / together.mean[:, 2].std() < (
+    assert together.width[missing, -1].mean() / together.mean[:, -1].std() < (
         0.6 * alone.beliefs.width[missing].mean() / alone.beliefs.mean.std()
     )
 
