@@ -13,6 +13,7 @@ by the branches that they reach.  Linux only.  Exit code 1: there are findings.
 import argparse
 import contextlib
 import importlib.util
+import math
 import os
 import signal
 import subprocess
@@ -26,6 +27,7 @@ from experiments.fuzzing.watch import Finding, keep
 from numcoke_jax.cli.commands import OneLineParser, run_command
 from numcoke_jax.system.console import Console
 from numcoke_jax.system.errors import UserError, suggestion
+from numcoke_jax.system.files import home_path
 
 HUNG_SECONDS = 30.0  # of processor time with one input,
 ASLEEP_SECONDS = 600.0  # ... or of any time
@@ -94,13 +96,15 @@ def parser() -> OneLineParser:
         "--reader", default=",".join(READERS), metavar="NAME,...", help="default: %(default)s"
     )
     parser.add_argument("--seed", type=int, default=0, help="of the changes (default: %(default)s)")
-    parser.add_argument("--out", type=Path, default=Path("runs/fuzz"), help="default: %(default)s")
+    parser.add_argument("--out", type=home_path, default=Path("runs/fuzz"), help="default: %(default)s")
     parser.add_argument("--guided", action="store_true", help="by branches reached; needs atheris")
     return parser
 
 
 def _options() -> argparse.Namespace:
     options = parser().parse_args()
+    if not 0.0 < options.minutes < math.inf:
+        raise UserError(f"--minutes={options.minutes:g} is out of range: needs a number above 0")
     options.reader = options.reader.split(",")
     for name in options.reader:
         if name not in READERS:

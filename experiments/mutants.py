@@ -12,6 +12,7 @@ survived.
 import ast
 import copy
 import dataclasses
+import math
 import os
 import random
 import shutil
@@ -26,6 +27,7 @@ from typing import Any
 
 from numcoke_jax.cli.commands import OneLineParser, run_command
 from numcoke_jax.system.console import Console
+from numcoke_jax.system.errors import UserError
 from numcoke_jax.system.files import home_path, write_bytes_atomically, write_json_atomically
 
 FOLDERS = ("models", "evaluation", "training")  # of numcoke_jax/, with the losses and the order core in them
@@ -192,6 +194,14 @@ def run() -> int:
     """Makes and tries the sample; returns the exit code."""
     options, root, console = parser().parse_args(), Path(__file__).resolve().parents[1], Console()
     found = [mutant for mutant in all_mutants(root) if mutant.path.startswith(options.under)]
+    if options.count < 1:
+        raise UserError(f"--count={options.count} is out of range: needs an integer >= 1")
+    if not 0.0 < options.seconds < math.inf:
+        raise UserError(f"--seconds={options.seconds:g} is out of range: needs a number above 0")
+    if not found:
+        raise UserError(
+            f"--under={options.under}: no file to change begins so; give one such as numcoke_jax/models/"
+        )
     sample = random.Random(options.seed).sample(found, min(options.count, len(found)))
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="mutants") as folder:

@@ -16,6 +16,7 @@ NAME lacks test.txt, so that a copy with an empty one is made under --out; the r
 """
 
 import argparse
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -211,14 +212,11 @@ def show(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def share(text: str) -> float:
-    """A number from 0 to 1, without 1.
-
-    Raises:
-      ValueError: it is none.
-    """
-    if not 0.0 <= float(text) < 1.0:
-        raise ValueError
-    return float(text)
+    """A number from 0 to 1, without 1, as the type of an argparse option."""
+    with contextlib.suppress(ValueError):
+        if 0.0 <= float(text) < 1.0:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"needs a number >= 0 and < 1, got {text!r}")
 
 
 def parser() -> OneLineParser:

@@ -84,5 +84,6 @@ def test_a_share_of_the_values_can_be_hidden(folder, tmp_path):
     )
     assert whole.observed.all() and 0 < masked.observed.sum() < whole.observed.sum()
     assert (masked.observed == again.observed).all() and (masked.train == whole.train).all()
-    with pytest.raises(UserError, match=r"--missing: invalid share value: '1.5'"):
-        new_entities.parser().parse_args([f"--data=configs/cars.py@{folder}", "--missing=1.5"])
+    for wrong in ("1", "-0.1", "nan", "some"):
+        with pytest.raises(UserError, match=f"--missing: needs a number >= 0 and < 1, got '{wrong}'"):
+            new_entities.parser().parse_args([f"--data=configs/cars.py@{folder}", f"--missing={wrong}"])
