@@ -23,6 +23,7 @@ from numcoke_jax.inference.intervals import (
     KINDS,
     STREAM,
     Cells,
+    Scale,
     believed,
     cell_rows,
     conformal_factor,
@@ -83,7 +84,10 @@ def places(trained: Trained, new: NewEntities, level: float = LEVEL) -> list[dic
         if name in compared:
             rows += [{**cell, "relation": name} for cell in by_field[compared[name]]]
         elif fitted is not None:
-            rows += _of_positions(graph, whole, fitted, column, relation, level, run.config.seed)
+            fields = [field for field in scales if fitted.weights[column, field]]
+            placed = [_placed(whole, scales[field], field)[is_new] for field in fields]
+            known = np.any(placed, axis=0) if fields else np.zeros(is_new.sum(), bool)
+            rows += _of_positions(graph, whole, fitted, column, relation, known, level, run.config.seed)
     order = {name: place for place, name in enumerate(new.names)}
     return sorted(rows, key=lambda row: order[row["entity"]])
 
@@ -137,16 +141,25 @@ def _cells(
     return rows
 
 
+def _placed(whole: NumericGraph, scale: Scale, field: int) -> np.ndarray:
+    """Bool [N], entities whose value of a field is observed, or placed by facts that compare it."""
+    return whole.observed[:, field] | scale.has_facts(np.arange(whole.num_entities))
+
+
 def _of_positions(
     graph: NumericGraph,
     whole: NumericGraph,
     fitted: OrderFit,
     column: int,
     relation: int,
+    has_values: np.ndarray,
     level: float,
     seed: int,
 ) -> list[dict[str, Any]]:
-    """The rows of a relation that compares no field, by draws of the positions of all its entities."""
+    """The rows of a relation that compares no field, by draws of the positions of all its entities.
+
+    `has_values`, bool [n], says of which new entities a field is known that the positions are made of.
+    """
     mean, width = fitted.mean[:, column], fitted.width[:, column]
     own = graph.train[graph.train[:, RELATION] == relation]
     members = np.unique(own[:, [HEAD, TAIL]])
@@ -165,7 +178,6 @@ def _of_positions(
     )
     facts = whole.train[whole.train[:, RELATION] == relation][:, [HEAD, TAIL]]
     has_facts = np.isin(new, facts)
-    has_values = whole.observed[new] @ (fitted.weights[column] != 0)
     return [
         {
             "entity": whole.vocabulary.entities[entity],

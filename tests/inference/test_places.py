@@ -162,3 +162,15 @@ def test_the_command_and_python_show_the_same(
     assert place_frame([]).empty
     with pytest.raises(UserError, match="place: level must be between 0 and 1, got 2"):
         model.place(new, level=2)
+
+
+def test_a_mix_is_known_by_the_facts_that_place_its_fields() -> None:
+    """One relation compares a, the other the sum of a and b; of two new rows without values one has facts."""
+    holes = Holes.drawn(3, count=90, correlation=0.0)
+    total = Holes(holes.values.sum(axis=1, keepdims=True), np.ones((90, 1), bool))
+    run = run_of(holes.graph({"above": holes.pairs(0, 1200), "total": total.pairs(0, 1200)}))
+    facts = np.array([(90, 0, other) for other in range(20)], np.int32)
+    new = NewEntities(("with", "without"), np.zeros((2, 2)), np.zeros((2, 2), bool), facts)
+    found = {(cell["entity"], cell["relation"]): cell["known_by"] for cell in places(run, new)}
+    assert found["with", "above"] == "facts" and found["without", "above"] == "nothing"
+    assert found["with", "total"] == "values" and found["without", "total"] == "nothing"
