@@ -72,7 +72,11 @@ def compiled_way(way: str, config: ConfigDict, graph: NumericGraph, relations: i
     if way == "fields":
         literals = dataclasses.replace(literals, cells=None)
     elif way in ("cells", "skip") and literals.cells is None:
-        raise UserError("--table: too many cells are observed, of this graph all fields are encoded")
+        table, share = config.data.table, graph.observed.mean()
+        raise UserError(
+            f"--table={table}: {share:.0%} of its cells are observed, so that all fields are encoded; "
+            "take a graph with few values, such as fb15k_237"
+        )
     model, ids = create_model(config, GraphSizes.of(graph)), jnp.arange(relations, dtype=jnp.int32)
 
     def total(params: Any, literals: Literals) -> Array:

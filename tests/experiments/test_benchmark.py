@@ -1,5 +1,6 @@
 """The benchmarks' yardstick computes what the package computes; their arguments are checked."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -8,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.benchmark import evaluation, loading, naive, peers, prediction, scaling, step, timing
+from experiments.benchmark import evaluation, loading, naive, peers, prediction, scaling, step, timing, values
 from experiments.benchmark.problem import RELATIONS, Sizes, config_of, random_batch, random_literals
+from numcoke_jax.data.synthetic import SyntheticSettings, synthetic_graph
 from numcoke_jax.models import GraphSizes, create_model
 from numcoke_jax.system import random_streams
 from numcoke_jax.training.programs import create_objective
@@ -110,6 +112,8 @@ def test_a_single_query_of_the_per_query_formulation_has_a_time(tmp_path: Path) 
         (prediction.main, ["--queries=0"], "--queries=0 is out of range: needs an integer >= 1"),
         (loading.main, ["--triples=0"], "--triples=0 is out of range: needs an integer >= 1"),
         (loading.main, ["--what"], "unrecognized arguments: --what"),
+        (values.main, ["--repeats=0"], "--repeats=0 is out of range: needs an integer >= 1"),
+        (values.main, ["--table=cars", "--dim=4"], "--table=cars: 80% of its cells are observed, so that"),
         (peers.main, ["--dim=0"], "--dim=0 is out of range: needs an integer >= 1"),
         (peers.main, [], "--peer-python is missing: make an environment with `python -m venv ENV"),
         (peers.main, ["--peer-python=absent/python"], "--peer-python=absent/python is not a file: make an"),
@@ -139,6 +143,23 @@ def test_devices_share_the_state_of_a_step() -> None:
     sizes = {"entities": 8, "fields": 2, "dim": 8, "queries": 4, "relations": 2}
     whole, half = (scaling.run_step(sizes | {"mesh-entity": count}, 1) for count in (1, 2))
     assert whole["state_bytes"] - half["state_bytes"] == 3 * 4 * 8 * 8 // 2
+
+
+def test_the_ways_to_encode_values_that_shall_agree_do() -> None:
+    """By all fields and by observed cells: one gradient; without the missing cells another."""
+    drawn = SyntheticSettings(entities=12, fields=20, relations=2, triples=60, missing_rate=0.5)
+    graph, _ = synthetic_graph(drawn)
+    few = graph.observed & (np.cumsum(graph.observed, axis=1) <= 2)
+    graph = dataclasses.replace(graph, observed=few, values=np.where(few, graph.values, 0.0))
+    config = values.config_of("synthetic", 8)
+    found = {}
+    for way in ("fields", "cells", "skip"):
+        compiled, (params, literals) = values.compiled_way(way, config, graph, 2)
+        assert (literals.cells is None) == (way == "fields")
+        found[way] = jax.tree.leaves(compiled(params, literals))
+    for one, other in zip(found["fields"], found["cells"], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+    assert not np.allclose(found["fields"][0], found["skip"][0])
 
 
 def test_a_peer_that_ends_is_told_with_its_last_line(tmp_path: Path) -> None:
