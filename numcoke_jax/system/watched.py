@@ -11,12 +11,14 @@ import os
 import re
 import signal
 import sys
+import threading
 from collections.abc import Iterable
 
 EXIT_LOST = 75  # EX_TEMPFAIL of sysexits.h: it may work another time
 HEARTBEAT_SECONDS = 20  # without a sign of life, a process counts as lost
 LOST = "another process of this run ended or does not answer; start the same command again on all of them"
 DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux
+PASSED_ON = (signal.SIGTERM, signal.SIGINT)
 # What the C++ of JAX writes to its log before such an end.
 LAST_WORDS = re.compile(rb"F\d{4} \d\d:|[WE]\d{4} \d\d:.*(coordination|preemption)")
 OF_OTHERS = re.compile(r"gloo|nccl|coordination_?\s?service|distributed (service|runtime)", re.IGNORECASE)
@@ -30,22 +32,21 @@ def watch() -> int | None:
     sys.stdout.flush()
     sys.stderr.flush()
     reading, writing = os.pipe()
+    # Handlers of Python would miss a signal before they are set, or just before a read that then blocks.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
     parent, child = os.getpid(), os.fork()
     if not child:
         os.close(reading)
         os.dup2(writing, 2)
         os.close(writing)
         _end_with(parent)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         return None
     os.close(writing)
-    before = {number: signal.signal(number, _passed_to(child)) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        with os.fdopen(reading, "rb") as messages:
-            last_words = _relayed(messages)
-        return _code(os.waitpid(child, 0)[1], last_words)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    threading.Thread(target=_pass_signals, args=(child,), daemon=True).start()
+    with os.fdopen(reading, "rb") as messages:
+        last_words = _relayed(messages)
+    return _code(os.waitpid(child, 0)[1], last_words)
 
 
 def end_if_lost(error: BaseException) -> None:
@@ -68,12 +69,11 @@ def _end_with(parent: int) -> None:
         os._exit(EXIT_LOST)
 
 
-def _passed_to(child: int) -> "signal._HANDLER":
-    def handler(number: int, _: object) -> None:
-        if number == signal.SIGTERM:  # the keyboard's signal goes to the child anyway
-            os.kill(child, number)
-
-    return handler
+def _pass_signals(child: int) -> None:
+    """Waits for the blocked signals; the keyboard's goes to the child anyway."""
+    while True:
+        if signal.sigwait(PASSED_ON) == signal.SIGTERM:
+            os.kill(child, signal.SIGTERM)
 
 
 def _relayed(messages: Iterable[bytes]) -> bytes:

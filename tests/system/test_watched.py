@@ -37,9 +37,9 @@ except OSError as error:
 """
 
 
-def start(child: str) -> subprocess.Popen[str]:
-    """A process that runs these lines in its child."""
-    command, pipe = [sys.executable, "-c", START + child], subprocess.PIPE
+def start(child: str, before: str = "") -> subprocess.Popen[str]:
+    """A process that runs these lines in its child, and others before it is watched."""
+    command, pipe = [sys.executable, "-c", before + START + child], subprocess.PIPE
     return subprocess.Popen(command, text=True, stderr=pipe, stdout=pipe)
 
 
@@ -76,9 +76,25 @@ def test_codes_and_messages(child: str, code: int, said: str) -> None:
     assert (process.returncode, out, err) == (code, "", said)
 
 
-def test_sigterm_goes_to_the_child_and_its_code_comes_back() -> None:
-    child = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(143)); print('on', flush=True); time.sleep(60)"
-    with start(child) as process:
+# A busy machine: the child runs long before its parent is ready to pass signals on.
+SLOW_PARENT = """
+import time
+from numcoke_jax.system import watched
+ready = watched._pass_signals
+watched._pass_signals = lambda child: time.sleep(0.5) or ready(child)
+"""
+# Short sleeps: Python misses a signal that comes just before one, until it ends.
+ENDS_WHEN_TOLD = """
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+print("on", flush=True)
+while True:
+    time.sleep(0.1)
+"""
+
+
+@pytest.mark.parametrize("before", ["", SLOW_PARENT], ids=["ready", "slow"])
+def test_sigterm_goes_to_the_child_and_its_code_comes_back(before: str) -> None:
+    with start(ENDS_WHEN_TOLD, before=before) as process:
         assert process.stdout is not None and process.stdout.readline() == "on\n"
         process.terminate()
         assert process.wait(timeout=30) == 143
