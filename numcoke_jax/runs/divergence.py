@@ -22,6 +22,7 @@ from numcoke_jax.training.step import PARTS, LossSums, TrainState, learning_rate
 
 PART_NAMES = {
     "bce": "the BCE loss",
+    "cross_entropy": "the cross-entropy",
     "contrastive": "the contrastive loss",
     "total": "the total loss",
     "gradient": "the norm of the gradient",
@@ -32,7 +33,8 @@ MAX_NAMED = 3  # arrays listed
 def divergence(run: Run, losses: LossSums, kept: str) -> FloatingPointError:
     """The error for the first step of `losses` that was not finite; `kept` says which checkpoint is left."""
     step, bits = int(losses.first_nonfinite_step), int(losses.nonfinite_parts)
-    parts = [PART_NAMES[name] for bit, name in enumerate(PARTS) if bits & (1 << bit)]
+    found = [name for bit, name in enumerate(PARTS) if bits & (1 << bit)]
+    parts = [PART_NAMES[run.config.train.loss if name == "bce" else name] for name in found]
     named = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
     return FloatingPointError(
         f"step {step + 1} {context(run, step)}: {named} {'is' if len(parts) == 1 else 'are'} not finite; "

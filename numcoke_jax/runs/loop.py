@@ -210,6 +210,15 @@ class Loop:
             raise divergence(self.run, losses, self.kept())
         return losses
 
+    def loss_means(self) -> dict[str, float]:
+        """Means of the loss of the triples, by its name, and of the contrastive one; absent if of nothing."""
+        losses = self.check_losses()
+        sums = {
+            self.run.config.train.loss: (losses.bce_sum, losses.bce_count),
+            "contrastive": (losses.contrastive_sum, losses.contrastive_count),
+        }
+        return {name: float(total) / float(count) for name, (total, count) in sums.items() if count}
+
     def kept(self) -> str:
         """Says which checkpoint is left after a failure."""
         names = self.checkpoints.names()
@@ -302,7 +311,7 @@ def _run_steps(loop: Loop, first: int, end: int, bar: ProgressReporter) -> float
             loop.save()
             saved_at = now
         if now - shown_at > PROGRESS_SECONDS or step + 1 == end:
-            losses = loss_means(loop.check_losses())
+            losses = loop.loss_means()
             seconds = max(time.monotonic() - shown_at, 1e-9)
             bar.advance(step + 1 - shown, losses, (step + 1 - shown) * queries_per_step / seconds)
             shown, shown_at = step + 1, time.monotonic()
@@ -336,7 +345,7 @@ def _step(loop: Loop, step: int) -> jax.Array:
 def _validate(loop: Loop, queries_per_second: float | None) -> None:
     """Rank the validation facts, take patience into account, log, show and save."""
     run, step = loop.run, int(loop.state.step)
-    losses = loss_means(loop.check_losses())
+    losses = loop.loss_means()
     try:
         # One process alone must not end what all compute together.
         before_chunk = loop.termination.check if jax.process_count() == 1 else lambda: None
@@ -359,13 +368,3 @@ def _validate(loop: Loop, queries_per_second: float | None) -> None:
     row = {"epoch": epoch, "step": step, "best": update.improved}
     loop.console.validation({**row, **losses, **metrics})
     loop.save()
-
-
-def loss_means(losses: LossSums) -> dict[str, float]:
-    """Mean BCE per entry and contrastive loss per pair, over what has been summed; absent if nothing."""
-    means = {}
-    for name in ("bce", "contrastive"):
-        count = float(getattr(losses, f"{name}_count"))
-        if count:
-            means[name] = float(getattr(losses, f"{name}_sum")) / count
-    return means

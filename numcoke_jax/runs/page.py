@@ -231,7 +231,7 @@ def _learning(workdir: Path, best_epoch: int) -> Section | None:
     best = (best_epoch, f"best epoch {best_epoch}") if best_epoch else None
     loss, mrr = (("epoch", title, None, None, best) for title in ("loss", "MRR"))
     figures = [
-        _figure("Training loss by epoch", line_chart, lines("bce", "contrastive"), *loss),
+        _figure("Training loss by epoch", line_chart, lines("bce", "cross_entropy", "contrastive"), *loss),
         _figure("Validation MRR by epoch", line_chart, lines("mrr"), *mrr),
     ]
     return Section("learning", "Learning curves", figures=figures) if rows else None

@@ -38,6 +38,7 @@ VALIDATION_COLUMNS = (  # key of a row, title, width
     ("hits@3", "Hits@3", 8),
     ("hits@10", "Hits@10", 8),
 )
+SOFTMAX_COLUMN = ("cross_entropy", "CE", 9)  # in the place of BCE
 SIDES = ("heads", "both")  # of a report whose relations have inverses
 METRIC_TITLES = {
     "mrr": "MRR",
@@ -124,11 +125,13 @@ class Screen(Console):
 
         Keys that are missing are shown as -; a true `best` marks the line.
         """
+        softmax = SOFTMAX_COLUMN[0] in row
+        columns = [SOFTMAX_COLUMN if softmax and c[0] == "bce" else c for c in VALIDATION_COLUMNS]
         if self._header_due:
-            header = "".join(title.rjust(width) for _, title, width in VALIDATION_COLUMNS)
+            header = "".join(title.rjust(width) for _, title, width in columns)
             self._print(Text(header, style="bold"))
             self._header_due = False
-        cells = [_number(name, row.get(name)).rjust(width) for name, _, width in VALIDATION_COLUMNS]
+        cells = [_number(name, row.get(name)).rjust(width) for name, _, width in columns]
         self._print(Text("".join(cells) + ("  best" if row.get("best") else "")))
 
     def result_table(self, report: Report) -> None:

@@ -122,6 +122,7 @@ def create_objective(config: ConfigDict) -> Objective:
     second_loss = MODELS[config.model.name].second_loss
     weight = config.okcl.weight if second_loss else 0.0
     return Objective(
+        loss=config.train.loss,
         label_smoothing=config.train.label_smoothing,
         unknown_weight=config.train.unknown_weight,
         contrastive=second_loss(config) if second_loss and weight else None,

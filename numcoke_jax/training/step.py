@@ -29,7 +29,10 @@ PARTS = ("bce", "contrastive", "total", "gradient")
 
 
 class LossSums(struct.PyTreeNode):
-    """Losses of an epoch so far, as sums and counts; on the device until the epoch ends."""
+    """Losses of an epoch so far, as sums and counts; on the device until the epoch ends.
+
+    `bce` is the loss of the triples, whatever `train.loss` says it is; checkpoints have it by this name.
+    """
 
     # Scalars, or their abstract shapes when a checkpoint is restored.
     bce_sum: Any  # float32

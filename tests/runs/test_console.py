@@ -315,14 +315,15 @@ def test_a_graph_without_fields_or_entities_is_shown() -> None:
     assert "0 fields" in screen.shown() and "0 entities" in screen.shown()
 
 
-def test_validations_are_rows_under_one_header() -> None:
+@pytest.mark.parametrize(("loss", "title"), [("bce", "BCE"), ("cross_entropy", " CE")])
+def test_validations_are_rows_under_one_header(loss: str, title: str) -> None:
     screen = Screen()
     console = Console(screen)
     with console.progress(10):
-        console.validation({"epoch": 10, "step": 120, "bce": 0.03125, "best": True} | METRICS)
-        console.validation({"epoch": 20, "step": 240, "bce": 123456.0, "contrastive": 0.5} | NO_METRICS)
+        console.validation({"epoch": 10, "step": 120, loss: 0.03125, "best": True} | METRICS)
+        console.validation({"epoch": 20, "step": 240, loss: 123456.0, "contrastive": 0.5} | NO_METRICS)
     assert screen.shown() == (
-        "epoch    step      BCE  contr.     MRR      MR  Hits@1  Hits@3 Hits@10\n"
+        f"epoch    step      {title}  contr.     MRR      MR  Hits@1  Hits@3 Hits@10\n"
         "   10     120   0.0312       -  0.8371    1.67  0.7600  0.9000  1.0000  best\n"
         "   20     240 1.23e+05  0.5000       -       -       -       -       -\n"
     )

@@ -108,12 +108,18 @@ def test_e01_a_smoothing_outside_the_range_is_refused(
     )
 
 
-def test_e01_the_loss_changes_with_the_option(cases_dir: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("loss", ["bce", "cross_entropy"])
+def test_e01_the_loss_changes_with_the_option(loss: str, cases_dir: Path, tmp_path: Path) -> None:
     losses = set()
     for smoothing in (0.0, 0.1, 1.0):
-        config = small(cases_dir / "E01_label_smoothing", train__epochs=1, train__label_smoothing=smoothing)
+        config = small(
+            cases_dir / "E01_label_smoothing",
+            train__epochs=1,
+            train__loss=loss,
+            train__label_smoothing=smoothing,
+        )
         train(config, tmp_path / str(smoothing))
-        losses.add(read_metrics(tmp_path / str(smoothing) / "metrics.jsonl")[0]["bce"])
+        losses.add(read_metrics(tmp_path / str(smoothing) / "metrics.jsonl")[0][loss])
     assert len(losses) == 3
 
 

@@ -17,7 +17,7 @@ from numcoke_jax.models.ops import pairwise
 from numcoke_jax.system import random_streams
 from numcoke_jax.training.programs import create_objective
 from tests import examples
-from tests.oracles import binary_cross_entropy, numcoke
+from tests.oracles import binary_cross_entropy, cross_entropy, numcoke
 from tests.oracles import contrastive as contrastive_oracle
 
 KEY = jax.random.key(5)
@@ -66,6 +66,9 @@ SWITCHES: dict[str, dict[str, Any]] = {
         "okcl__sampling": "random",
         "okcl__negatives": "unlinked",
         "okcl__in_batch": True,
+        "train__loss": "cross_entropy",
+        "train__label_smoothing": 0.1,
+        "train__unknown_weight": 0.25,
     },
     "no contrastive loss": {
         "attention__operators": ("mlp", "product"),
@@ -134,6 +137,7 @@ def test_the_switches_cover_every_choice() -> None:
     assert chosen("okcl", "reduce") == set(choices("okcl.reduce"))
     assert chosen("okcl", "similarity") == set(choices("okcl.similarity"))
     assert chosen("okcl", "in_batch") == {False, True}
+    assert chosen("train", "loss") == set(choices("train.loss"))
 
 
 def loss_of_loops(name: str, parameters: dict) -> tuple[float, dict[str, tuple[float, float]]]:
@@ -148,9 +152,16 @@ def loss_of_loops(name: str, parameters: dict) -> tuple[float, dict[str, tuple[f
             continue
         head = int(batch.heads[s, h])
         logits = numcoke.logits(parameters, config, literals, tables[s], relations[s], head)
-        for logit, true, false in zip(logits, batch.labels[s, h], batch.negatives[s, h], strict=True):
+        known = batch.labels[s, h] | batch.negatives[s, h]
+        if config.train.loss == "cross_entropy":
+            weights = np.where(known, 1.0, config.train.unknown_weight).tolist()
+            for tail in np.flatnonzero(batch.labels[s, h]):
+                bce_sum += cross_entropy.of_fact(logits, int(tail), weights, config.train.label_smoothing)
+                bce_count += 1.0
+            continue
+        for logit, true, sure in zip(logits, batch.labels[s, h], known, strict=True):
             target = binary_cross_entropy.smoothed(bool(true), config.train.label_smoothing)
-            weight = 1.0 if true or false else config.train.unknown_weight
+            weight = 1.0 if sure else config.train.unknown_weight
             bce_sum += weight * binary_cross_entropy.entry(logit, target)
             bce_count += weight
 
@@ -182,7 +193,12 @@ def test_the_total_equals_the_loops(name: str) -> None:
         (total, terms), _ = evaluate(name, parameters)
         expected, expected_terms = loss_of_loops(name, parameters)
     entries = expected_terms["bce"][1]
-    assert entries == 25 if config_of(name).train.unknown_weight == 1 else 5 < entries < 25  # 5 pairs of 5
+    train = config_of(name).train
+    if train.loss == "cross_entropy":
+        batch = examples.batch()
+        assert entries == (batch.labels & batch.mask[..., None]).sum()
+    else:
+        assert entries == 25 if train.unknown_weight == 1 else 5 < entries < 25  # 5 pairs of 5
     assert expected_terms["contrastive"][1] == 4  # one of the pairs has no positive
     np.testing.assert_allclose(total, expected, rtol=1e-6)
     for term, (sum_, count) in expected_terms.items():

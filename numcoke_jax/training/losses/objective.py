@@ -1,4 +1,7 @@
-"""The training loss of a model: L = L_BCE + lambda L_CL (paper, "Loss Function")."""
+"""The training loss of a model: L = L_BCE + lambda L_CL (paper, "Loss Function").
+
+With `train.loss=cross_entropy`, an extension, a softmax over the candidates takes the place of L_BCE.
+"""
 
 import dataclasses
 from typing import Any
@@ -16,6 +19,7 @@ from numcoke_jax.training.losses.binary_cross_entropy import (
     label_weights,
     smoothed_targets,
 )
+from numcoke_jax.training.losses.cross_entropy import softmax_cross_entropy
 
 STREAMS_OF_MODELS = ("gating_noise", "dropout", "entity_dropout", "view_noise")
 
@@ -25,13 +29,14 @@ class Objective:
     """What a step minimises.
 
     Attributes:
-      label_smoothing: in [0, 1], of the binary cross-entropy's targets.
-      unknown_weight: in [0, 1], of tails that are neither known to be true nor known to be false, in the
-        binary cross-entropy.
+      loss: a choice of `train.loss`.
+      label_smoothing: in [0, 1], of its targets.
+      unknown_weight: in [0, 1], in it, of tails that are neither known to be true nor known to be false.
       contrastive: the model's second loss, or None.
       contrastive_weight: lambda.
     """
 
+    loss: str = "bce"
     label_smoothing: float = 0.0
     unknown_weight: float = 1.0
     contrastive: SecondLoss | None = None
@@ -42,9 +47,9 @@ class Objective:
     ) -> tuple[Float[Array, ""], dict[str, SumAndCount]]:
         """The total loss of a batch (a scalar), and each term as (sum, count).
 
-        Both terms are means: of BCE over the entries (h, r, every entity) of real pairs, of the
-        contrastive loss over the pairs that have positives and negatives; a term with nothing to average
-        is 0.  `key` is the step's key.
+        Both terms are means: "bce" of the binary cross-entropy over the entries (h, r, every entity) of real
+        pairs, or of the softmax's over the facts; "contrastive" over the pairs that have positives and
+        negatives.  A term with nothing to average is 0.  `key` is the step's key.
         """
         total, (terms, _) = self.losses_and_statistics(params, batch, literals, model=model, key=key)
         return total, terms
@@ -63,14 +68,21 @@ class Objective:
             rngs=streams,
             mutable=[STATISTICS],
         )
-        targets = smoothed_targets(batch.labels, self.label_smoothing)
-        weights = label_weights(batch.labels, batch.negatives, self.unknown_weight)
-        terms = {"bce": binary_cross_entropy(logits, targets, batch.mask[..., None], weights)}
+        terms = {"bce": self._loss_of_triples(logits, batch)}
         total = _mean(*terms["bce"])
         if self.contrastive is not None:
             terms["contrastive"] = self.contrastive(encoded, logits, batch, key=key)
             total = total + self.contrastive_weight * _mean(*terms["contrastive"])
         return total, (terms, written.get(STATISTICS, {}))
+
+    def _loss_of_triples(self, logits: Float[Array, "S H E"], batch: Batch) -> SumAndCount:
+        real = batch.mask[..., None]
+        weights = label_weights(batch.labels, batch.negatives, self.unknown_weight)
+        if self.loss == "cross_entropy":
+            return softmax_cross_entropy(logits, batch.labels & real, weights, self.label_smoothing)
+        return binary_cross_entropy(
+            logits, smoothed_targets(batch.labels, self.label_smoothing), real, weights
+        )
 
 
 def _mean(total: Float[Array, ""], count: Float[Array, ""]) -> Float[Array, ""]:
