@@ -13,12 +13,11 @@ import dataclasses
 import os
 
 from numcoke_jax.cli.build_facts import OWN_OPTIONS, add_fact_options, build_from_facts
-from numcoke_jax.cli.columns import split_names
+from numcoke_jax.cli.columns import add_reading_options, split_names
 from numcoke_jax.cli.commands import OneLineParser, as_shares, as_typed
 from numcoke_jax.config.schema import KEYS
-from numcoke_jax.data.files.dates import UNITS
 from numcoke_jax.data.files.folder import write_folder
-from numcoke_jax.data.files.numbers import PARSED, Reading
+from numcoke_jax.data.files.numbers import Reading
 from numcoke_jax.data.load import build_graph
 from numcoke_jax.data.public.tables import known_table
 from numcoke_jax.data.tables.cells import read_table
@@ -66,11 +65,7 @@ def add_options(parser: OneLineParser, command: str) -> None:
         ("categories", "that become facts, such as artist: (song, artist, its value)"),
     ):
         parser.add_argument(f"--{name}", metavar="COLUMN,...", help=f"the columns {meaning}")
-    for name, allowed, meaning in (
-        ("dates", UNITS, "columns of dates become numbers: years, or days since 1970-01-01"),
-        ("parse", PARSED, "numbers may be written 14.2 %%, 1,065, $12 (default: plain ones only)"),
-    ):
-        parser.add_argument(f"--{name}", choices=allowed, default="", help=meaning)
+    add_reading_options(parser)
     parser.add_argument(
         "--table",
         metavar="FILE|NAME",

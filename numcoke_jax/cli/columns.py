@@ -1,9 +1,22 @@
-"""Columns of a table, as a command line names them."""
+"""Columns of a table, as a command line names and reads them."""
 
 from collections.abc import Collection
 
-from numcoke_jax.cli.commands import as_typed
+from numcoke_jax.cli.commands import OneLineParser, as_typed
+from numcoke_jax.data.files.dates import UNITS
+from numcoke_jax.data.files.written import PARSED
 from numcoke_jax.system.errors import UserError, suggestion
+
+READING = {  # the options that a `Reading` is made of: what they may be, and their meaning
+    "dates": (UNITS, "columns of dates become numbers: years, or days since 1970-01-01"),
+    "parse": (PARSED, "numbers may be written 14.2 %%, 1,065, $12 (default: plain ones only)"),
+}
+
+
+def add_reading_options(parser: OneLineParser) -> None:
+    """--dates and --parse: which cells of a table are numbers besides plain ones; "": no others."""
+    for name, (allowed, meaning) in READING.items():
+        parser.add_argument(f"--{name}", choices=allowed, default="", help=meaning)
 
 
 def split_names(option: str, text: str, known: Collection[str]) -> tuple[str, ...]:

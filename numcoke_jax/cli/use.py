@@ -1,6 +1,7 @@
 """The commands that use a trained model, from checked arguments to what the user sees."""
 
 import argparse
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,6 +11,7 @@ from numcoke_jax.cli import impute_view
 from numcoke_jax.cli.explain_view import figure, show
 from numcoke_jax.cli.pairs import read_pairs, show_pairs
 from numcoke_jax.cli.query_files import answer_writer, name_lines, read_queries
+from numcoke_jax.data.files.numbers import Reading
 from numcoke_jax.data.tables.cells import read_table
 from numcoke_jax.inference.explain import explain
 from numcoke_jax.inference.impute import impute
@@ -121,7 +123,8 @@ def _new_entities(options: argparse.Namespace, trained: Trained, console: Consol
     """The entities of --entities; reports how far the model can be trusted with them."""
     if options.entities is None:
         return None
-    table = read_table(options.entities)
+    reading = Reading(options.dates, options.parse)
+    table = dataclasses.replace(read_table(options.entities), reading=reading)
     facts = read_facts(options.facts) if options.facts is not None else ()
     new, notices = read_new_entities(table, trained.run.graph, options.name, facts)
     if _asks_places(options):  # which the model's vectors and scores have no part in

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from numcoke_jax.cli.columns import READING, add_reading_options
 from numcoke_jax.cli.commands import OneLineParser, add_cache_option, as_folder, as_typed
 from numcoke_jax.data.graph import SPLITS
 from numcoke_jax.inference.names import NameIndex
@@ -88,6 +89,7 @@ def _predict_flags(parser: OneLineParser) -> None:
     cover = "target coverage of places (0.9)"
     parser.add_argument("--level", type=_share, metavar="SHARE", help=cover)
     parser.add_argument("--name", default="", **NAME, help="the column with their names (the first)")
+    add_reading_options(parser)
     parser.add_argument("--facts", **FILE, help="facts about them: head <tab> relation <tab> tail")
     parser.add_argument("--exclude_self", action="store_true", help="the head is not a candidate")
 
@@ -121,6 +123,9 @@ def _checked(options: argparse.Namespace) -> argparse.Namespace:
             raise UserError("--queries needs --out=FILE, ending in .csv, .json, .jsonl or .parquet")
         if options.name and options.entities is None:
             raise UserError("--name has no meaning without --entities=FILE, whose column it names")
+        for flag in READING:
+            if getattr(options, flag) and options.entities is None:
+                raise UserError(f"--{flag} has no meaning without --entities=FILE, whose cells it reads")
         if options.facts is not None and options.entities is None:
             raise UserError("--facts has no meaning without --entities=FILE, whose entities they are about")
         options.known_splits = _splits(options.known_splits)

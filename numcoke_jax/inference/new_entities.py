@@ -16,7 +16,8 @@ import pandas as pd
 
 from numcoke_jax.data.files.lines import FACT_COLUMNS, TextFile, line_numbers, read_triples
 from numcoke_jax.data.graph import NumericGraph
-from numcoke_jax.data.tables.cells import SAVED_INDEX, TableFile, column_numbers, describe_cells
+from numcoke_jax.data.tables.cells import SAVED_INDEX, TableFile
+from numcoke_jax.data.tables.known import conversions, field_column
 from numcoke_jax.data.tables.own import no_text
 from numcoke_jax.inference.names import NameIndex
 from numcoke_jax.runs.unseen import NewEntities, has_vectors, knows_unknown
@@ -67,10 +68,11 @@ def given_facts(facts: pd.DataFrame | Iterable[Sequence[Any]]) -> list[NamedFact
 def read_new_entities(
     table: TableFile, graph: NumericGraph, name_column: str = "", facts: Sequence[NamedFact] = ()
 ) -> tuple[NewEntities, list[str]]:
-    """The rows of a table as entities, and a notice about what was left out.
+    """The rows of a table as entities, and notices about what was converted or left out.
 
     Args:
-      table: a column of names, and columns named like the graph's fields, in any order.
+      table: a column of names, and columns named like the graph's fields, in any order; its `reading` says
+        which cells are numbers.
       graph: what the model was trained on.
       name_column: the column of names; "": the first, which must have a title.
       facts: about the new entities, each of which may be head or tail; with some, no value is needed.
@@ -82,11 +84,12 @@ def read_new_entities(
     """
     column = _name_column(table, name_column, graph)
     names = _new_names(table, column, graph)
-    values, observed, others = _values(table, column, len(names), graph)
+    values, observed, others, notices = _values(table, column, len(names), graph)
     if not observed.any() and not facts:
         listed = ", ".join(map(repr, graph.vocabulary.fields[:20]))
         raise UserError(f"{table.where}: no value of a field of the graph; its fields are {listed}")
-    notices = [f"columns that are not fields of the graph: {', '.join(others)}"] if others else []
+    if others:
+        notices.append(f"columns that are not fields of the graph: {', '.join(others)}")
     new = NewEntities(tuple(names), values, observed)
     return dataclasses.replace(new, facts=_fact_ids(facts, graph, names)), notices
 
@@ -123,13 +126,14 @@ def _new_names(table: TableFile, column: str, graph: NumericGraph) -> list[str]:
 
 def _values(
     table: TableFile, column: str, count: int, graph: NumericGraph
-) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """Values and what is observed, [n, M] each, and the titles of other columns."""
+) -> tuple[np.ndarray, np.ndarray, list[str], list[str]]:
+    """Values and what is observed, [n, M] each, the titles of other columns, and what was converted."""
     fields = NameIndex("field", graph.vocabulary.fields)
     values = np.zeros((count, graph.num_fields))
     observed = np.zeros(values.shape, bool)
-    others = []
-    for title, cells in table.columns.items():
+    others: list[str] = []
+    notices: list[str] = []
+    for title in table.columns:
         if title == column:
             continue
         if title not in fields:
@@ -137,13 +141,10 @@ def _values(
                 others.append(title)
             continue
         field = fields.id(title)
-        values[:, field], observed[:, field], wrong, _ = column_numbers(cells)
-        if wrong:
-            raise UserError(
-                f"{table.where}: column {title!r} must hold plain numbers or empty cells, "
-                f"got {describe_cells(cells, wrong)}"
-            )
-    return values, observed, others
+        found = field_column(table, title)
+        values[:, field], observed[:, field] = found.values, found.observed
+        notices += conversions(f"{table.where}: {title}", found)
+    return values, observed, others, notices
 
 
 def _fact_ids(facts: Sequence[NamedFact], graph: NumericGraph, names: Sequence[str]) -> np.ndarray:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from numcoke_jax.data.files.numbers import Reading
 from numcoke_jax.data.graph import HEAD, SPLITS, TAIL, LoadedGraph, NumericGraph, Vocabulary
 from numcoke_jax.data.tables.cells import TableFile
 from numcoke_jax.data.variants import hold_out
@@ -143,6 +144,18 @@ def test_a_table_of_new_entities_is_read_by_the_names_of_its_columns() -> None:
     assert read_new_entities(table, graph, "who")[0].names == new.names
     behind = TableFile("new.csv", {"size": ["3", ""], "who": ["a", "b"]})
     assert read_new_entities(behind, graph, "who")[0].names == new.names
+
+
+def test_cells_are_read_as_the_table_says() -> None:
+    """Written numbers and dates are none unless asked for, and then counted."""
+    columns = {"who": ["a", "b"], "size": ["1,065", "$12"], "noise": ["2001-05-06", "1999"]}
+    table = TableFile("new.csv", columns, reading=Reading("year", "numbers"))
+    new, notices = read_new_entities(table, ordered_graph())
+    assert new.values.tolist() == [[1065.0, 2001.0], [12.0, 1999.0]] and new.observed.all()
+    assert len(notices) == 3 and notices[2] == "new.csv: noise: 1 of 2 values converted (dates read as years)"
+    for reading, column in ((Reading("year"), "size"), (Reading(parse="numbers"), "noise")):
+        with pytest.raises(UserError, match=f"^new.csv: column '{column}' must hold plain numbers"):
+            read_new_entities(dataclasses.replace(table, reading=reading), ordered_graph())
 
 
 @pytest.mark.parametrize(

@@ -148,8 +148,9 @@ def test_the_command_and_python_show_the_same(
     run = table(holes, 60)
     monkeypatch.setattr(use, "load_trained", lambda *_: run)
     new = pd.DataFrame({"name": ["mine", "yours"], "a": [0.25, None], "b": [None, 0.5]})
-    new.to_csv(tmp_path / "new.csv", index=False)
+    new.assign(a=["$0.25", None]).to_csv(tmp_path / "new.csv", index=False)
     words = ["predict", f"--workdir={tmp_path}", f"--entities={tmp_path / 'new.csv'}", "--level=0.8"]
+    words += ["--parse=numbers"]
     options: Any = parse_arguments([*words, f"--out={tmp_path / 'places.csv'}"])
     use.predict(options, Console())
     told = capsys.readouterr().out

@@ -305,6 +305,8 @@ def test_mistakes_are_one_line_with_code_2(
         (["--head=quay"], "--relation is missing"),
         ([], "give either --head and --relation, or --queries=FILE"),
         ([*one, "--name=x"], "--name has no meaning without --entities=FILE"),
+        ([*one, "--dates=year"], "--dates has no meaning without --entities=FILE, whose cells it reads"),
+        ([*one, "--parse=numbers"], "--parse has no meaning without --entities=FILE, whose cells it reads"),
         ([*one, "--overwrite"], "--overwrite has no meaning without --out=FILE: nothing is written"),
         ([*one, "--top=0"], "--top: needs an integer >= 1, got 0"),
         ([*one, "--tpo=3"], "--tpo=3 is not a flag of numcoke predict; did you mean --top?"),

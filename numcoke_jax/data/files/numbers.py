@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from numcoke_jax.data.files.dates import DESCRIBED, UNITS, date_number
-from numcoke_jax.data.files.written import doubts, written_number
+from numcoke_jax.data.files.written import PARSED, doubts, written_number
 from numcoke_jax.system.errors import UserError, printable
 
 PLAIN_NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
@@ -106,7 +106,6 @@ class Reading:
                 )
 
 
-PARSED = ("numbers",)
 PLAIN = Reading()
 
 

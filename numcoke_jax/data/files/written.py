@@ -15,6 +15,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 
+PARSED = ("numbers",)  # what a `Reading` may ask for
 SPACES_AND_MARKS = " '_\u00a0\u2009\u202f\u2019\u066c"
 WRITTEN = re.compile(
     rf"(?P<minus>[-+]?)(?P<before>[^\w\s.,'+%-]?)\s?(?P<inner>[-+]?)"

@@ -192,7 +192,7 @@ def entity_table(spec: TableSpec, table: TableFile) -> EntityTable:
     notices = []
     for field, found in zip(fields, columns, strict=True):
         where = f"{spec.name}: column {field!r}"
-        notices += _conversions(where, found)
+        notices += conversions(where, found)
         if rounded := count_rounded(table.column(field), found.values):
             notices.append(f"{where}: {plural(rounded, 'integer')} beyond 2^53 rounded to float64")
     if len(named) < len(names):
@@ -259,7 +259,7 @@ def parse_hint(table: TableFile, column: str) -> str:
     return "; parse=numbers reads them" if readable else ""
 
 
-def _conversions(where: str, column: Numbers) -> list[str]:
+def conversions(where: str, column: Numbers) -> list[str]:
     """What was rewritten in a column, with its count, and what should not be mixed."""
     days, numbers = column.converted.get(DESCRIBED["days"], 0), int(column.observed.sum())
     notices = [
