@@ -87,17 +87,22 @@ class OrderFit:
 def fit_orders(train: np.ndarray, relations: Sequence[int], scores: ValueScores) -> OrderFit:
     """The orders that the training facts (int32 [n, 3]) of some relations follow."""
     facts = [train[train[:, RELATION] == relation] for relation in relations]
-    plain = [place for place, part in enumerate(facts) if _explained(_candidate_fields(*_ends(part), scores))]
-    orders = {place: fit_order(*_ends(facts[place]), scores) for place in plain}
-    scales = _scales(orders, facts)
-    rest = [place for place in range(len(facts)) if place not in orders]
+    found = [_candidate_fields(*_ends(part), scores) for part in facts]
+    plain = [place for place, fields in enumerate(found) if _explained(fields)]
+    rest = [place for place in range(len(facts)) if place not in plain]
+    # Where one field alone explains the facts there is nothing to choose, and no need of a fit to choose by.
+    orders = {place: fit_order(*_ends(facts[place]), scores) for place in plain if len(found[place]) > 1}
+    compared = {place: (found[place][0].field, found[place][0].sign) for place in plain}
+    scales = _scales(compared | _compared(orders), facts)
     told = scores
     if len(scales) > 1 or rest:
         told = informed({field: (scale.upper, scale.lower) for field, scale in scales.items()}, scores)
     orders |= _by_scales(scales, told, also_single=len(scales) > 1 and bool(told.told.any()))
+    orders |= {place: fit_order(*_ends(facts[place]), scores) for place in plain if place not in orders}
     orders |= {place: fit_order(*_ends(facts[place]), told) for place in rest}
     if rest:
-        orders |= _by_scales(_scales(orders, facts), told)
+        in_turn = {place: orders[place] for place in (*plain, *rest)}
+        orders |= _by_scales(_scales(_compared(in_turn), facts), told)
     beliefs = [orders[place].beliefs for place in range(len(facts))]
     return OrderFit(
         mean=np.stack([belief.mean for belief in beliefs], axis=1),
@@ -278,12 +283,21 @@ class _Scale:
     signs: Mapping[int, int]
 
 
-def _scales(orders: Mapping[int, RelationOrder], facts: Sequence[np.ndarray]) -> dict[int, _Scale]:
-    """The compared fields."""
+def _compared(orders: Mapping[int, RelationOrder]) -> dict[int, tuple[int, int]]:
+    """Place of each relation that compares one field -> the field, and 1 or -1 as in `_Scale`."""
+    fields = {place: order.field for place, order in orders.items()}
+    return {
+        place: (field, int(orders[place].weights[field]))
+        for place, field in fields.items()
+        if field is not None
+    }
+
+
+def _scales(compared: Mapping[int, tuple[int, int]], facts: Sequence[np.ndarray]) -> dict[int, _Scale]:
+    """The compared fields of what `_compared` says."""
     scales = {}
-    for field in sorted({order.field for order in orders.values() if order.field is not None}):
-        sharing = [place for place, order in orders.items() if order.field == field]
-        signs = {place: int(orders[place].weights[field]) for place in sharing}
+    for field in sorted({field for field, _ in compared.values()}):
+        signs = {place: sign for place, (other, sign) in compared.items() if other == field}
         ends = [facts[place][:, [HEAD, TAIL] if sign > 0 else [TAIL, HEAD]] for place, sign in signs.items()]
         upper, lower = np.concatenate(ends).T
         scales[field] = _Scale(upper, lower, signs)
