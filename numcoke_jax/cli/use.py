@@ -19,7 +19,7 @@ from numcoke_jax.inference.intervals import cell_frame
 from numcoke_jax.inference.names import NameIndex, Names
 from numcoke_jax.inference.new_entities import read_facts, read_new_entities, tell
 from numcoke_jax.inference.places import LEVEL, PLACE_COLUMNS, place_frame, places
-from numcoke_jax.inference.predict import COLUMNS, AnswerSettings, Predictor, answer_frame, ask
+from numcoke_jax.inference.predict import COLUMNS, AnswerSettings, Predictor, answer_columns, ask
 from numcoke_jax.inference.questions import SCORE_COLUMNS, ask_heads, score_triples
 from numcoke_jax.inference.trained import Trained, load_trained
 from numcoke_jax.inference.what_if import read_changes
@@ -168,7 +168,8 @@ def _answer_file(
         raise UserError(f"--queries={shown_path(path)}: the file has no queries")
     with answer_writer(out) as write, console.progress(total, label="query") as bar:
         for block in blocks:
-            write(answer_frame(predictor.answer(block, settings), block, predictor.graph.vocabulary))
+            answers = predictor.answer(block, settings)
+            write(pd.DataFrame(answer_columns(answers, block, predictor.graph.vocabulary)))
             bar.advance(len(block), {})
     console.note(f"answers to {plural_of(total, 'query', 'queries')} are in {shown_path(out)}")
 

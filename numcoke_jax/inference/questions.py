@@ -17,6 +17,7 @@ from numcoke_jax.inference.predict import (
     AnswerSettings,
     Predictor,
     best_candidates,
+    named,
 )
 from numcoke_jax.models.encoded import EncodedEntities
 from numcoke_jax.models.order_core.comparative import comparative_relations
@@ -25,7 +26,14 @@ SCORE_COLUMNS = ("head", "relation", "tail", "score", "probability", "likelier")
 
 
 def ask_heads(predictor: Predictor, tail: int, relation: int, settings: AnswerSettings) -> pd.DataFrame:
-    """The best heads of (?, relation, tail), as a table with `COLUMNS`.
+    """The best heads of (?, relation, tail), as a table with `COLUMNS`; see `head_columns`."""
+    return pd.DataFrame(head_columns(predictor, tail, relation, settings), columns=list(COLUMNS))
+
+
+def head_columns(
+    predictor: Predictor, tail: int, relation: int, settings: AnswerSettings
+) -> dict[str, np.ndarray]:
+    """The columns of `ask_heads`, without the milliseconds that a table takes.
 
     Args:
       predictor: the trained model.
@@ -55,17 +63,16 @@ def ask_heads(predictor: Predictor, tail: int, relation: int, settings: AnswerSe
     if inverse is not None:
         ends, asked = (ends[1], ends[0]), inverse
     probabilities = predictor.probabilities(scores[0, heads], *ends, asked)
-    names = graph.vocabulary.entities
-    columns = {
-        "head": [names[head] for head in heads],
-        "relation": graph.vocabulary.relations[relation],
+    names = graph.vocabulary
+    return {
+        "head": named(names.entities, heads),
+        "relation": named(names.relations, np.full_like(heads, relation)),
         "rank": ranks,
-        "tail": names[tail],
+        "tail": named(names.entities, np.full_like(heads, tail)),
         "score": scores[0, heads].astype(np.float64),
         "probability": probabilities,
-        "known": np.array([*SPLITS, ""], object)[known[0, heads]],
+        "known": named((*SPLITS, ""), known[0, heads]),
     }
-    return pd.DataFrame(columns, columns=list(COLUMNS))
 
 
 def score_triples(predictor: Predictor, triples: np.ndarray) -> pd.DataFrame:
@@ -91,11 +98,11 @@ def score_triples(predictor: Predictor, triples: np.ndarray) -> pd.DataFrame:
     ahead = np.zeros(len(triples))
     gaps = scores[asked] - reverse[0], probabilities[asked] - reverse[1]
     ahead[asked] = np.where(decided[asked], gaps[1], gaps[0])
-    entities = np.array(predictor.graph.vocabulary.entities, object)
-    heads, tails = entities[triples[:, HEAD]], entities[triples[:, TAIL]]
+    names = predictor.graph.vocabulary
+    heads, tails = named(names.entities, triples[:, HEAD]), named(names.entities, triples[:, TAIL])
     columns = {
         "head": heads,
-        "relation": np.array(predictor.graph.vocabulary.relations, object)[relations],
+        "relation": named(names.relations, relations),
         "tail": tails,
         "score": scores,
         "probability": probabilities,

@@ -24,7 +24,7 @@ from numcoke_jax.data.tail_index import TailIndex
 from numcoke_jax.evaluation.ranking import filtered_ranks
 from numcoke_jax.inference import predict
 from numcoke_jax.inference.names import NameIndex
-from numcoke_jax.inference.predict import AnswerSettings, Predictor, answer_frame, mean_ranks
+from numcoke_jax.inference.predict import AnswerSettings, Predictor, answer_columns, mean_ranks
 from numcoke_jax.inference.trained import Trained, load_trained
 from numcoke_jax.system.errors import UserError
 from tests.tiny_runs import config_of, train
@@ -54,7 +54,7 @@ def predictor(trained: Trained) -> Predictor:
 def frame_of(predictor: Predictor, head: str, relation: str, **settings: Any) -> pd.DataFrame:
     names = predictor.graph.vocabulary
     query = np.array([[names.entities.index(head), names.relations.index(relation)]])
-    return answer_frame(predictor.answer(query, AnswerSettings(**settings)), query, names)
+    return pd.DataFrame(answer_columns(predictor.answer(query, AnswerSettings(**settings)), query, names))
 
 
 def test_known_facts_are_left_out_or_named_with_their_split(predictor: Predictor) -> None:
@@ -95,9 +95,9 @@ def test_answers_to_many_queries_are_those_to_each(predictor: Predictor) -> None
     rng = np.random.default_rng(0)
     queries = np.stack([rng.integers(graph.num_entities, size=40), rng.integers(2, size=40)], axis=1)
     settings = AnswerSettings(top=3)
-    whole = answer_frame(predictor.answer(queries, settings), queries, graph.vocabulary)
+    whole = pd.DataFrame(answer_columns(predictor.answer(queries, settings), queries, graph.vocabulary))
     parts = [
-        answer_frame(predictor.answer(query[None], settings), query[None], graph.vocabulary)
+        pd.DataFrame(answer_columns(predictor.answer(query[None], settings), query[None], graph.vocabulary))
         for query in queries
     ]
     pd.testing.assert_frame_equal(whole, pd.concat(parts, ignore_index=True))

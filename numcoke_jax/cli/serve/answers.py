@@ -8,11 +8,10 @@ import contextlib
 import functools
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from numcoke_jax.cli.serve.cells import CellTable
 from numcoke_jax.cli.serve.name_search import NameSearch
@@ -23,8 +22,8 @@ from numcoke_jax.evaluation.orders import compared_fields
 from numcoke_jax.inference.explain import explain
 from numcoke_jax.inference.impute import impute
 from numcoke_jax.inference.names import Names
-from numcoke_jax.inference.predict import AnswerSettings, Predictor, ask
-from numcoke_jax.inference.questions import ask_heads, score_triples
+from numcoke_jax.inference.predict import AnswerSettings, Predictor, tail_columns
+from numcoke_jax.inference.questions import head_columns, score_triples
 from numcoke_jax.inference.trained import Trained
 from numcoke_jax.inference.what_if import Predictors, read_changes
 from numcoke_jax.system.errors import UserError
@@ -128,14 +127,16 @@ class Answers:
             raise RequestError(UNPROCESSABLE, what, "set", f"set values of the {given}")
         if not changed:
             with self._scoring:
-                frame = self._ranked(self._predictors.own, given, entity, relation_id, settings)
+                rows = self._ranked(self._predictors.own, given, entity, relation_id, settings)
         else:
             with self._fitting():
                 predictor = self._predictors.changed(entity, entity, changed)
-                frame = self._ranked(predictor, given, entity, relation_id, settings)
-                frame["before"] = self._shown(self._before(frame), relation)
-        frame["probability"] = self._shown(frame["probability"], relation)
-        rows = frame.drop(columns=["relation", given]).to_dict("records")
+                rows = self._ranked(predictor, given, entity, relation_id, settings)
+                for row, before in zip(rows, self._before(rows), strict=True):
+                    row["before"] = self._shown(before, relation)
+        for row in rows:
+            row["probability"] = self._shown(row["probability"], relation)
+            del row["relation"], row[given]
         query = {"head": head, "relation": relation, "tail": tail}
         return {"query": query, "changes": self._told(changed), "answers": rows}
 
@@ -151,7 +152,7 @@ class Answers:
             frame = score_triples(self._predictors.own, np.array(ids, np.int64).reshape(-1, 3))
         rows = frame.to_dict("records")
         for row in rows:
-            row["probability"] = self._shown([row["probability"]], row["relation"])[0]
+            row["probability"] = self._shown(row["probability"], row["relation"])
         return {"scores": rows}
 
     def explain(self, head: str, relation: str, tail: str, changes: Sequence[str]) -> dict[str, Any]:
@@ -228,21 +229,24 @@ class Answers:
     @staticmethod
     def _ranked(
         predictor: Predictor, given: str, entity: int, relation: int, settings: AnswerSettings
-    ) -> pd.DataFrame:
+    ) -> list[dict[str, Any]]:
         if given == SIDES[0]:
-            return ask(predictor, [entity], relation, settings)
-        return ask_heads(predictor, entity, relation, settings)
+            columns = tail_columns(predictor, [entity], relation, settings)
+        else:
+            columns = head_columns(predictor, entity, relation, settings)
+        values = zip(*(column.tolist() for column in columns.values()), strict=True)
+        return [dict(zip(columns, row, strict=True)) for row in values]
 
-    def _before(self, frame: pd.DataFrame) -> Iterable[float]:
+    def _before(self, rows: Sequence[Mapping[str, Any]]) -> Iterable[float]:
         """The probabilities of the same facts without changes."""
-        names, columns = self._names, [frame[name] for name in ("head", "relation", "tail")]
+        entities, relations = self._names.entities, self._names.relations
         ids = [
-            (names.entities.id(head), names.relations.id(relation), names.entities.id(tail))
-            for head, relation, tail in zip(*columns, strict=True)
+            (entities.id(row["head"]), relations.id(row["relation"]), entities.id(row["tail"]))
+            for row in rows
         ]
         found = score_triples(self._predictors.own, np.array(ids, np.int64).reshape(-1, 3))
         return found["probability"]
 
-    def _shown(self, probabilities: Iterable[float], relation: str) -> list[float | None]:
-        """Probabilities, or None for a relation of which training has no fact: nothing is known of it."""
-        return [None if relation in self._unseen else float(value) for value in probabilities]
+    def _shown(self, probability: float, relation: str) -> float | None:
+        """The probability, or None for a relation of which training has no fact: nothing is known of it."""
+        return None if relation in self._unseen else float(probability)
