@@ -29,7 +29,7 @@ from numcoke_jax.inference.what_if import Predictors, read_changes
 from numcoke_jax.system.errors import UserError
 
 CELLS = 2**20  # scores computed at once: a chunk of heads would keep one question waiting on a large graph
-MOST_WAITING = 4  # what-ifs, with the one that is answered: each is fitted anew, in tenths of a second
+MOST_WAITING = 8  # what-ifs, with the one that is answered: each is fitted anew, in tenths of a second
 MOST_HEADS = 20_000  # entities up to which heads are ranked: it takes the square of their number of scores
 
 
