@@ -1,7 +1,8 @@
 """How well a model orders the pairs of held-out facts: measures that need the head, by relation.
 
 A held-out fact (h, r, t) is compared with its reverse (t, r, h), by the margin d = s(h, r, t) - s(t, r, h) of
-raw scores; facts with h = t have no order and are left out.
+raw scores; facts with h = t have no order and are left out.  So are relations none of whose tails is ever a
+head, such as that of an entity to its class: nobody would take their reverses for facts.
 
 * order accuracy: the share of facts with d > 0; d = 0 counts half.
 * log loss: the mean of -log sigmoid(d / 2).  Scores that are log odds of a fact against its reverse, as an
@@ -26,10 +27,13 @@ from typing import Any
 
 import numpy as np
 
-from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
+from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph
 from numcoke_jax.evaluation.orders import GAP_QUARTERS, PairOrders, direction, field_of_relation
 from numcoke_jax.system.errors import plural
 
+ENOUGH_FACTS = (
+    20  # of a relation, to say that its heads and tails are of two kinds; fewer may be so by chance
+)
 ORDER_MEASURES = ("count", "order_accuracy", "auc", "log_loss", "tau")
 
 
@@ -136,7 +140,7 @@ def order_measures(graph: NumericGraph, facts: np.ndarray, orders: PairOrders) -
 
     Args:
       graph: names and values.
-      facts: int32 [n, 3].
+      facts: int32 [n, 3], of the graph.
       orders: of these facts, with the strengths.
 
     Returns:
@@ -146,12 +150,13 @@ def order_measures(graph: NumericGraph, facts: np.ndarray, orders: PairOrders) -
     """
     gap = _narrow_gap(orders.gap)
     ordered = facts[:, HEAD] != facts[:, TAIL]
+    apart = _relations_of_two_kinds(np.concatenate([graph.split(split) for split in SPLITS]))
     whole, narrow, values, by_relation = OrderSums(), OrderSums(), TauSums(), {}
     for relation, (entities, strength) in orders.strengths.items():
-        members = np.flatnonzero(ordered & (facts[:, RELATION] == relation))
+        members = np.flatnonzero(ordered & (facts[:, RELATION] == relation) & (relation not in apart))
         close = members[orders.gap[members] <= gap]  # NaN is not
         sums, narrow_sums = (OrderSums.of(orders.margin[m], orders.ranked[m]) for m in (members, close))
-        tau = _tau_of_values(graph, relation, entities, strength)
+        tau = _tau_of_values(graph, relation, entities, strength) if len(members) else TauSums()
         whole, narrow, values = whole + sums, narrow + narrow_sums, values + tau
         by_relation[graph.vocabulary.relations[relation]] = {
             **sums.summary(),
@@ -163,6 +168,15 @@ def order_measures(graph: NumericGraph, facts: np.ndarray, orders: PairOrders) -
         "narrowest_quarter": {"gap": None if math.isnan(gap) else gap, **narrow.summary()},
         "relations": by_relation,
     }
+
+
+def _relations_of_two_kinds(facts: np.ndarray) -> set[int]:
+    """The relations of `ENOUGH_FACTS` of the facts (int32 [n, 3]) without an entity that is head and tail."""
+    found, width = facts.astype(np.int64), int(facts[:, [HEAD, TAIL]].max(initial=0)) + 1
+    heads, tails = (found[:, RELATION] * width + found[:, side] for side in (HEAD, TAIL))
+    relations, counts = np.unique(facts[:, RELATION], return_counts=True)
+    both = set((np.intersect1d(heads, tails) // width).tolist())
+    return set(relations[counts >= ENOUGH_FACTS].tolist()) - both
 
 
 def _narrow_gap(gaps: np.ndarray) -> float:

@@ -181,6 +181,22 @@ def test_a_perfect_order_and_its_reverse():
     assert wrong["log_loss"] > right["log_loss"]
 
 
+@pytest.mark.parametrize("facts", [19, 20])
+def test_a_relation_between_two_kinds_of_entities_has_no_order(facts):
+    """Enough facts from 0, 1, 2 to 3, 4, 5: nobody asks whether a class is in its member."""
+    classified = [(e % 3, 1, 3 + e % 2) for e in range(facts)]
+    graph = graph_of([*COMPLETE, *classified])
+    margins = np.subtract.outer(graph.values[:, 0], graph.values[:, 0])
+    found = measured(graph, [margins, margins])
+    counts = {name: row["count"] for name, row in found["relations"].items()}
+    assert counts == {"size_comp": len(COMPLETE), "near": facts if facts < 20 else 0}
+    assert found["all"]["count"] == sum(counts.values())
+    assert (found["relations"]["near"]["order_accuracy"] is None) == (facts == 20)
+    assert (found["all"]["order_accuracy"] == 1.0) == (facts == 20)
+    back = graph_of([*COMPLETE, *classified, (3, 1, 5)])  # one tail that is a head, too
+    assert measured(back, [margins, margins])["relations"]["near"]["count"] == facts + 1
+
+
 def test_tau_of_values_turns_round_where_heads_are_the_lower_and_skips_missing_values():
     facts = [(t, r, h) for h, r, t in COMPLETE]
     lower = dataclasses.replace(graph_of(facts), train=np.array([[0, 0, 5]], np.int32))
