@@ -21,9 +21,10 @@ STEPS = 6
 
 
 def config_of(data: Path, mesh: tuple[int, int], candidates: int) -> ConfigDict:
-    """NumCoKE on all entities, or on samples of 8 heads and 2 tails and others."""
+    """NumCoKE on all entities, or on samples of 8 heads and 2 tails and others, with a softmax over these."""
     config = tiny_runs.numcoke(tiny_runs.config_of(data, train__batch_size=8, train__epochs=2, eval__chunk=8))
     config.train.candidates = candidates
+    config.train.loss = "cross_entropy" if candidates else "bce"
     config.mesh.data, config.mesh.entity = mesh
     return config
 
