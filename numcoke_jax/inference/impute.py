@@ -11,7 +11,8 @@ fitted without them, and each hidden cell has a least t whose interval, between 
 contains its value; the ceil((c + 1) level)-th smallest of these is taken.  It is taken apart for two kinds
 of cells, because an entity without a value is in no comparison of the field in the graph of a table:
 
-- with facts: cells whose entity is in a fact of a relation that compares the field.
+- with facts: cells whose entity is in a fact of a relation that compares the field; apart for few and many
+  facts (`intervals.Factors`), as many bracket a cell so well that it needs hardly any width.
 - without facts: all others.  Hidden cells of this kind lose their facts too, and are expected from the
   entity's other values alone, as the copula of all values has them.
 
@@ -31,10 +32,9 @@ from numcoke_jax.inference.intervals import (
     KINDS,
     STREAM,
     Cells,
+    Factors,
     believed,
     cell_rows,
-    conformal_factor,
-    factors_of,
     field_scales,
     hidden_cells,
     interval_ranks,
@@ -72,13 +72,13 @@ def impute(trained: Trained, fields: Sequence[int] | None = None, level: float =
     scores = scores_of(graph, graph.observed)
     scales = field_scales(graph, run.sizes.ordered, scores)
     hidden, needed = hidden_cells(graph, scales, run.config.seed)
-    factors = {kind: conformal_factor(needed[hidden.kinds == kind], level) for kind in KINDS}
+    factors = Factors.from_hidden(hidden, needed, level)
     told = told_scores(scales, scores)
     missing = Cells.joined([believed(scales[m], told, m, ~graph.observed[:, m]) for m in scales])
     truth = masked_truth(run)
     if truth is not None:
         tested = missing.take(truth.observed[missing.entities, missing.fields])
-        of_each = factors_of(tested, factors, level)
+        of_each = factors.of(tested)
         covered = needed_factor(tested, truth.values, graph.values, scores) <= of_each
     else:
         tested, of_each = hidden, _factors_of_other_half(hidden, needed, level, run.config.seed)
@@ -95,7 +95,7 @@ def impute(trained: Trained, fields: Sequence[int] | None = None, level: float =
     return {
         "level": level,
         "tested_on": TESTED_ON[truth is None],
-        "factors": {kind: t if math.isfinite(t) else None for kind, t in factors.items()},
+        "factors": {kind: t if math.isfinite(t) else None for kind, t in factors.kinds.items()},
         "coverage": coverage(np.isin(tested.fields, asked)),
         "kinds": {k: coverage(np.isin(tested.fields, asked) & (tested.kinds == k)) for k in KINDS},
         "fields": {
@@ -107,7 +107,7 @@ def impute(trained: Trained, fields: Sequence[int] | None = None, level: float =
             }
             for m in asked
         },
-        "cells": cell_rows(graph, missing.take(np.isin(missing.fields, asked)), factors, level, scores),
+        "cells": cell_rows(graph, missing.take(np.isin(missing.fields, asked)), factors, scores),
     }
 
 
@@ -139,13 +139,12 @@ def _asked(graph: NumericGraph, fields: Sequence[int] | None) -> list[int]:
 
 
 def _factors_of_other_half(cells: Cells, needed: np.ndarray, level: float, seed: int) -> np.ndarray:
-    """Float64 [c]: for each cell the t from the other half of the entities, of its kind."""
+    """Float64 [c]: for each cell the t from the other half of the entities."""
     drawn = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STREAM, 1)))
     count = int(cells.entities.max(initial=0)) + 1
     first = np.isin(cells.entities, drawn.permutation(count)[: count // 2])
     factors = np.empty(len(needed))
-    for kind in KINDS:
-        for half in (first, ~first):
-            members = cells.kinds == kind
-            factors[members & half] = conformal_factor(needed[members & ~half], level)
+    for half in (first, ~first):
+        of_others = Factors.from_hidden(cells.take(~half), needed[~half], level)
+        factors[half] = of_others.of(cells.take(half))
     return factors

@@ -19,6 +19,7 @@ from numcoke_jax.models.order_core.fit import field_positions, fit_orders, infor
 from numcoke_jax.models.order_core.value_scores import ValueScores, value_scores
 
 FOLDS = 10
+ENOUGH_CELLS = 30  # hidden ones, for a t of their own
 CELL_COLUMNS = (
     "entity",
     "field",
@@ -59,9 +60,10 @@ class Scale:
         kept = ~(np.isin(self.upper, entities) | np.isin(self.lower, entities))
         return Scale(self.relations, self.upper[kept], self.lower[kept])
 
-    def has_facts(self, entities: np.ndarray) -> np.ndarray:
-        """Bool, for each entity whether it is in a fact."""
-        return np.isin(entities, self.upper) | np.isin(entities, self.lower)
+    def facts_of(self, entities: np.ndarray) -> np.ndarray:
+        """Int64, the number of facts that each entity is in."""
+        ends = np.concatenate([self.upper, self.lower]).astype(int)
+        return np.bincount(ends, minlength=int(entities.max(initial=-1)) + 1)[entities]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,19 +73,24 @@ class Cells:
     Attributes:
       entities, fields: int [c].
       mean, width: float64 [c], of the normal score.
-      kinds: [c], `WITH` or `WITHOUT` facts.
+      facts: int64 [c], how many there are about the entity's value.
     """
 
     entities: np.ndarray
     fields: np.ndarray
     mean: np.ndarray
     width: np.ndarray
-    kinds: np.ndarray
+    facts: np.ndarray
+
+    @property
+    def kinds(self) -> np.ndarray:
+        """[c], `WITH` or `WITHOUT` facts."""
+        return np.where(self.facts > 0, WITH, WITHOUT).astype(object)
 
     @classmethod
     def joined(cls, parts: Sequence["Cells"]) -> "Cells":
         """All cells, in order."""
-        nothing = cls(np.empty(0, int), np.empty(0, int), np.empty(0), np.empty(0), np.empty(0, object))
+        nothing = cls(np.empty(0, int), np.empty(0, int), np.empty(0), np.empty(0), np.empty(0, int))
         columns = [field.name for field in dataclasses.fields(cls)]
         return cls(*(np.concatenate([getattr(part, name) for part in (nothing, *parts)]) for name in columns))
 
@@ -170,23 +177,54 @@ def believed(scale: Scale, scores: ValueScores, field: int, chosen: np.ndarray) 
     by_facts = field_positions(scale.upper, scale.lower, scores, field)
     by_values = scores.filled[:, field], np.sqrt(scores.variances[:, field])
     entities = np.flatnonzero(chosen)
-    has_facts = scale.has_facts(entities)
+    facts = scale.facts_of(entities)
     mean, width = (
-        np.where(has_facts, one[entities], other[entities])
+        np.where(facts > 0, one[entities], other[entities])
         for one, other in zip(by_facts, by_values, strict=True)
     )
-    kinds = np.where(has_facts, WITH, WITHOUT).astype(object)
-    return Cells(entities, np.full(len(entities), field), mean, width, kinds)
+    return Cells(entities, np.full(len(entities), field), mean, width, facts)
 
 
-def factors_of(cells: Cells, factors: Mapping[str, float], level: float) -> np.ndarray:
-    """Float64 [c]: the factor of each cell, by its kind.
+@dataclasses.dataclass(frozen=True)
+class Factors:
+    """The t of an interval m -+ t w, from hidden cells like the one it is for.
 
-    Where nothing is known, the position is normal by construction, and the interval is not narrower than its
-    level says, however narrow those of cells of which more is known may be.
+    Where many facts bracket each hidden cell, most need next to no width beyond the neighbouring values.  A
+    cell with one fact is not like them: cells are told apart by the number of their facts, in powers of two.
+    Where fewer than `ENOUGH_CELLS` were hidden, and where nothing is known at all, the position is taken for
+    normal, and the interval is not narrower than its level says.
+
+    Attributes:
+      level: target coverage, in (0, 1).
+      kinds: kind -> t of all its cells; inf if there are too few.
+      by_facts: floor(log2(number of facts)) -> t, of the numbers that enough hidden cells have.
     """
-    found = np.array([factors[kind] for kind in cells.kinds], float)
-    return np.where(unknown(cells), np.maximum(found, ndtri((1.0 + level) / 2.0)), found)
+
+    level: float
+    kinds: Mapping[str, float]
+    by_facts: Mapping[int, float]
+
+    @classmethod
+    def from_hidden(cls, cells: Cells, needed: np.ndarray, level: float) -> "Factors":
+        """From hidden cells and the factor that each needs, float64 [c]."""
+        kinds = {kind: conformal_factor(needed[cells.kinds == kind], level) for kind in KINDS}
+        groups, counts = np.unique(_magnitudes(cells.facts[cells.facts > 0]), return_counts=True)
+        enough = groups[counts >= ENOUGH_CELLS].tolist()
+        magnitudes = _magnitudes(cells.facts)
+        return cls(level, kinds, {m: conformal_factor(needed[magnitudes == m], level) for m in enough})
+
+    def of(self, cells: Cells) -> np.ndarray:
+        """Float64 [c], the factor of each cell."""
+        normal = ndtri((1.0 + self.level) / 2.0)
+        many = {m: self.by_facts.get(m, max(self.kinds[WITH], normal)) for m in set(_magnitudes(cells.facts))}
+        with_facts = np.array([many[m] for m in _magnitudes(cells.facts)], float)
+        found = np.where(cells.facts > 0, with_facts, self.kinds[WITHOUT])
+        return np.where(unknown(cells), np.maximum(found, normal), found)
+
+
+def _magnitudes(facts: np.ndarray) -> np.ndarray:
+    """Int [c]: floor(log2(facts)); -1 without any."""
+    return np.frexp(facts.astype(float))[1] - 1
 
 
 def unknown(cells: Cells) -> np.ndarray:
@@ -232,10 +270,10 @@ def interval_ranks(cells: Cells, factors: np.ndarray, scores: ValueScores) -> tu
 
 
 def cell_rows(
-    graph: NumericGraph, cells: Cells, factors: Mapping[str, float], level: float, scores: ValueScores
+    graph: NumericGraph, cells: Cells, factors: Factors, scores: ValueScores
 ) -> list[dict[str, Any]]:
     """What is shown about missing cells: the "cells" of `impute`, ranked among the values of `graph`."""
-    low, high = interval_ranks(cells, factors_of(cells, factors, level), scores)
+    low, high = interval_ranks(cells, factors.of(cells), scores)
     middle = np.stack(interval_ranks(cells, np.zeros(len(low)), scores)).mean(axis=0)
     known_by = np.where(cells.kinds == WITH, "facts", np.where(unknown(cells), "nothing", "values"))
     rows = []

@@ -20,13 +20,12 @@ from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
 from numcoke_jax.inference.intervals import (
     CELL_COLUMNS,
     COLUMN_TYPES,
-    KINDS,
     STREAM,
     Cells,
+    Factors,
     Scale,
     believed,
     cell_rows,
-    conformal_factor,
     field_scales,
     hidden_cells,
     scores_of,
@@ -71,13 +70,14 @@ def places(trained: Trained, new: NewEntities, level: float = LEVEL) -> list[dic
     scales = field_scales(whole, relations, scores)
     compared = {name: field for field, scale in scales.items() for name in scale.relations}
     names = [graph.vocabulary.relations[relation] for relation in relations]
-    factors = _factors(trained, level) if compared else {}
     is_new = np.arange(whole.num_entities) >= graph.num_entities
     told = told_scores(scales, scores)
     by_field = {}
-    for field in {*compared.values()}:
-        missing = believed(scales[field], told, field, is_new & ~whole.observed[:, field])
-        by_field[field] = _cells(graph, whole, scores, field, missing, factors, level)
+    if compared:
+        factors = _factors(trained, level)
+        for field in {*compared.values()}:
+            missing = believed(scales[field], told, field, is_new & ~whole.observed[:, field])
+            by_field[field] = _cells(graph, whole, scores, field, missing, factors)
     rows = []
     fitted = None if compared.keys() >= {*names} else fit_orders(whole.train, relations, scores)
     for column, (relation, name) in enumerate(zip(relations, names, strict=True)):
@@ -98,12 +98,12 @@ def place_frame(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(list(rows), columns=list(PLACE_COLUMNS)).astype(types)
 
 
-def _factors(trained: Trained, level: float) -> dict[str, float]:
-    """The conformal factor of each kind of cell, from hidden cells of the run's graph."""
+def _factors(trained: Trained, level: float) -> Factors:
+    """The conformal factors, from hidden cells of the run's graph."""
     run, graph = trained.run, trained.run.graph.without_inverses()
     scales = field_scales(graph, run.sizes.ordered, scores_of(graph, graph.observed))
     hidden, needed = hidden_cells(graph, scales, run.config.seed)
-    return {kind: conformal_factor(needed[hidden.kinds == kind], level) for kind in KINDS}
+    return Factors.from_hidden(hidden, needed, level)
 
 
 def _cells(
@@ -112,15 +112,14 @@ def _cells(
     scores: ValueScores,
     field: int,
     missing: Cells,
-    factors: dict[str, float],
-    level: float,
+    factors: Factors,
 ) -> list[dict[str, Any]]:
     """The rows of a field, of known values and of missing ones, ranked among the graph's own values."""
     first = graph.num_entities
     own = np.arange(whole.num_entities) < first
     ranked = dataclasses.replace(whole, observed=whole.observed & own[:, None])
     shown = dataclasses.replace(scores, scores=np.where(own[:, None], scores.scores, np.nan))
-    rows = cell_rows(ranked, missing, factors, level, shown)
+    rows = cell_rows(ranked, missing, factors, shown)
     known = np.sort(graph.values[graph.observed[:, field], field])
     for entity in np.flatnonzero(whole.observed[first:, field]) + first:
         value = float(whole.values[entity, field])
@@ -143,7 +142,7 @@ def _cells(
 
 def _placed(whole: NumericGraph, scale: Scale, field: int) -> np.ndarray:
     """Bool [N], entities whose value of a field is observed, or placed by facts that compare it."""
-    return whole.observed[:, field] | scale.has_facts(np.arange(whole.num_entities))
+    return whole.observed[:, field] | (scale.facts_of(np.arange(whole.num_entities)) > 0)
 
 
 def _of_positions(
