@@ -14,7 +14,7 @@ import os
 
 from numcoke_jax.cli.build_facts import OWN_OPTIONS, add_fact_options, build_from_facts
 from numcoke_jax.cli.columns import add_reading_options, split_names
-from numcoke_jax.cli.commands import OneLineParser, as_shares, as_typed
+from numcoke_jax.cli.commands import Once, OneLineParser, as_shares, as_typed
 from numcoke_jax.config.schema import KEYS
 from numcoke_jax.data.files.folder import write_folder
 from numcoke_jax.data.files.numbers import Reading
@@ -68,6 +68,7 @@ def add_options(parser: OneLineParser, command: str) -> None:
     add_reading_options(parser)
     parser.add_argument(
         "--table",
+        action=Once,
         metavar="FILE|NAME",
         help=f"csv, tsv (or .gz, .zip), parquet, xlsx (first sheet), or a known table: {known}",
     )

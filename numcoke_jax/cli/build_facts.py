@@ -5,7 +5,7 @@ import dataclasses
 import os
 
 from numcoke_jax.cli.columns import split_names
-from numcoke_jax.cli.commands import OneLineParser
+from numcoke_jax.cli.commands import Once, OneLineParser
 from numcoke_jax.data.files.numbers import Reading
 from numcoke_jax.data.graph import LoadedGraph
 from numcoke_jax.data.load import build_facts
@@ -24,13 +24,15 @@ SHARED_OPTIONS = ("facts", "split", "seed", "out", *ABOUT_ATTRIBUTES, *OWN_OPTIO
 def add_fact_options(parser: OneLineParser) -> None:
     """The options of a table with a fact in each row."""
     options = parser.add_argument_group("a table of facts, instead of one whose values are compared")
-    options.add_argument("--facts", metavar="FILE", help="a fact in each row; csv, tsv, parquet or xlsx")
+    options.add_argument(
+        "--facts", action=Once, metavar="FILE", help="a fact in each row; csv, tsv, parquet or xlsx"
+    )
     for end, example in (("head", "winner"), ("tail", "loser")):
         options.add_argument(f"--{end}", metavar="COLUMN,...", help=f"names the {end}, such as the {example}")
     options.add_argument("--relation", metavar="NAME", help="the relation of all facts, such as beat")
     options.add_argument("--relation-column", metavar="COLUMN", help="or: names each fact's relation")
     attributes = "a row per entity, with columns of numbers; --name names it, --fields are kept (all)"
-    options.add_argument("--attributes", metavar="FILE", help=attributes)
+    options.add_argument("--attributes", action=Once, metavar="FILE", help=attributes)
 
 
 def build_from_facts(options: argparse.Namespace) -> LoadedGraph:

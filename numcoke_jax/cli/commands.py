@@ -31,6 +31,20 @@ COLLECT_AFTER = 50_000  # new objects, before Python looks for garbage among the
 KEPT_END = 400  # of them, the last ones of a longer message, where the remedy is
 
 
+class Once(argparse.Action):
+    """Keeps the file that a flag names; another one is refused, instead of read in the place of the first."""
+
+    _given: tuple[argparse.Namespace, Any] | None = None
+
+    def __call__(
+        self, parser: Any, namespace: argparse.Namespace, values: Any, flag: str | None = None
+    ) -> None:
+        if flag and self._given and self._given[0] is namespace and self._given[1] != values:
+            raise UserError(f"{flag} is given twice: {self._given[1]} and {values}; it takes one value")
+        self._given = namespace, values
+        setattr(namespace, self.dest, values)
+
+
 class OneLineParser(argparse.ArgumentParser):
     """An argparse parser of whole flags whose complaints are one line, a UserError; help fits 80 columns."""
 
@@ -63,6 +77,11 @@ class OneLineParser(argparse.ArgumentParser):
             if "--config" not in flags:
                 raise UserError(f"{name} has no meaning with {self.prog}: the run's config is in its workdir")
             check_key_exists(name.removeprefix("--config."))
+        trained = [key for key in KEYS if key.endswith(f".{name.removeprefix('--')}")]
+        if trained and "--config" not in flags:
+            raise UserError(
+                f"{printable(word)} is not a flag of {self.prog}; numcoke train has --{trained[0]}"
+            )
         hint = did_you_mean(name, [flag for flag in flags if flag.removeprefix("--") not in KEYS])
         key, similarity = closest_key(re.sub(r"^--(no-?)?(config\.)?", "", name))
         if not hint and "--config" in flags and similarity >= CLOSE_ENOUGH:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from numcoke_jax.cli.columns import READING, add_reading_options
-from numcoke_jax.cli.commands import OneLineParser, add_cache_option, as_folder, as_typed
+from numcoke_jax.cli.commands import Once, OneLineParser, add_cache_option, as_folder, as_typed
 from numcoke_jax.data.graph import SPLITS
 from numcoke_jax.inference.names import NameIndex
 from numcoke_jax.runs.file_names import VOCABULARY_FILE
@@ -17,7 +17,7 @@ from numcoke_jax.system.files import home_path
 
 LARGEST_TOP = 10**9
 NAME: dict[str, Any] = {"type": as_typed, "metavar": "NAME"}
-FILE: dict[str, Any] = {"type": home_path, "metavar": "FILE"}
+FILE: dict[str, Any] = {"type": home_path, "metavar": "FILE", "action": Once}
 OUT_ENDINGS = {
     "predict": (".csv", ".json", ".jsonl", ".parquet"),
     "explain": (".json", ".png"),

@@ -49,6 +49,18 @@ def run(*options):
     return main(["data", "build", *map(str, options)])
 
 
+def test_a_flag_is_given_once_and_those_of_training_are_named() -> None:
+    """The last of two files would be read alone."""
+    words = ["data", "build", "--facts=a.csv", "--facts", "b.csv", "--out=g"]
+    with pytest.raises(UserError, match=r"^--facts is given twice: a.csv and b.csv; it takes one value$"):
+        parse(words)
+    assert parse([*words[:3], "--facts=a.csv", "--out=g"]).facts == "a.csv"
+    with pytest.raises(
+        UserError, match="^--hide=x is not a flag of numcoke data build; numcoke train has --data.hide"
+    ):
+        parse(["data", "build", "--table=cars", "--hide=x", "--out=g"])
+
+
 @pytest.mark.parametrize(
     ("rest", "said"),
     [
