@@ -3,6 +3,7 @@
 import csv
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +88,22 @@ def test_the_readmes_commands_do_what_it_shows(place: Path, capsys: pytest.Captu
     assert [line for line in map(shape, shown) if line not in lines] == []
     answer = next(line for line in printed.out.splitlines() if line.startswith("player_0219"))
     assert 0.0 < float(answer.split()[4].rstrip("%")) < 100.0 and (place / "matches" / "train.txt").exists()
+
+
+def test_the_pair_has_the_probability_that_the_readme_shows(
+    shared_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the players themselves."""
+    for name in ("results.csv", "players.csv"):
+        shutil.copy(shared_dir / "data" / "matches" / name, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    commands, shown = transcript("Facts of your own")
+    for words in commands:
+        assert main(words[1:]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [
+        line for line in shown if line.startswith(("player", "results.csv", "facts")) and line not in lines
+    ] == []
 
 
 def test_a_new_row_has_the_place_that_the_readme_shows_and_a_hidden_column_its_accuracy(
