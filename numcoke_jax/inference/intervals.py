@@ -191,8 +191,8 @@ class Factors:
 
     Where many facts bracket each hidden cell, most need next to no width beyond the neighbouring values.  A
     cell with one fact is not like them: cells are told apart by the number of their facts, in powers of two.
-    Where fewer than `ENOUGH_CELLS` were hidden, and where nothing is known at all, the position is taken for
-    normal, and the interval is not narrower than its level says.
+    Where fewer than `ENOUGH_CELLS` like it were hidden, or too few for the level, and where nothing is known,
+    the position is taken for normal, and the interval is not narrower than its level says.
 
     Attributes:
       level: target coverage, in (0, 1).
@@ -211,7 +211,8 @@ class Factors:
         groups, counts = np.unique(_magnitudes(cells.facts[cells.facts > 0]), return_counts=True)
         enough = groups[counts >= ENOUGH_CELLS].tolist()
         magnitudes = _magnitudes(cells.facts)
-        return cls(level, kinds, {m: conformal_factor(needed[magnitudes == m], level) for m in enough})
+        by_facts = {m: conformal_factor(needed[magnitudes == m], level) for m in enough}
+        return cls(level, kinds, {m: t for m, t in by_facts.items() if math.isfinite(t)})
 
     def of(self, cells: Cells) -> np.ndarray:
         """Float64 [c], the factor of each cell."""

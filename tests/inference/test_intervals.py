@@ -42,6 +42,9 @@ def test_cells_have_the_factor_of_hidden_ones_with_about_as_many_facts() -> None
     normal = scipy.stats.norm.ppf(0.875)
     np.testing.assert_allclose(few.of(cells(np.array([40, 8]), 0.5)), [0.01, normal])  # none like it
     assert few.of(cells(np.array([0]), 0.5)).tolist() == [np.inf]
+    # 30 cells are too few for 0.98, all 89 with facts are enough; a level is no reason for the whole range
+    high = Factors.from_hidden(cells(facts, 0.5), needed, 0.98)
+    assert high.of(cells(np.array([40, 1]), 0.5)).tolist() == [9.0, 9.0]
     known = Factors.from_hidden(cells(facts, 0.5), needed / 100, 0.75)
     np.testing.assert_allclose(known.of(cells(np.array([0, 0]), 0.5)), 0.02)
     np.testing.assert_allclose(known.of(cells(np.array([0]), 1.0)), normal)  # about which nothing is known
