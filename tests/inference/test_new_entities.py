@@ -165,6 +165,8 @@ def test_cells_are_read_as_the_table_says() -> None:
         ({"who": ["e1"], "size": [1]}, "data row 1 ('e1') is in the graph already"),
         ({"who": [""], "size": [1]}, "data row 1 ('') has no name"),
         ({"who": ["a"], "size": ["tall"]}, "column 'size' must hold plain numbers or empty cells"),
+        ({"who": ["a"], "size": ["1,065"]}, "; parse=numbers reads them"),
+        ({"who": ["a"], "size": ["2001-05-06"]}, "(a date); dates=year or dates=days read them"),
         (
             {"size": [1, 2], "who": ["a", "b"]},
             "must name the entities but is 'size', a field of the graph; put",

@@ -254,9 +254,13 @@ def field_column(table: TableFile, field: str) -> Numbers:
 
 def parse_hint(table: TableFile, column: str) -> str:
     """How a column whose cells are not all numbers would be one, if it would."""
-    reading = dataclasses.replace(table.reading, parse="numbers")
-    readable = not column_numbers(table.columns[column], reading).wrong
-    return "; parse=numbers reads them" if readable else ""
+    for way, asked in {
+        "parse=numbers reads": {"parse": "numbers"},
+        "dates=year or dates=days read": {"dates": "year"},
+    }.items():
+        if not column_numbers(table.columns[column], dataclasses.replace(table.reading, **asked)).wrong:
+            return f"; {way} them"
+    return ""
 
 
 def conversions(where: str, column: Numbers) -> list[str]:
