@@ -40,7 +40,9 @@ class Once(argparse.Action):
         self, parser: Any, namespace: argparse.Namespace, values: Any, flag: str | None = None
     ) -> None:
         if flag and self._given and self._given[0] is namespace and self._given[1] != values:
-            raise UserError(f"{flag} is given twice: {self._given[1]} and {values}; it takes one value")
+            raise UserError(
+                f"{flag} is given twice: {self._given[1]} and {values}; it takes one file: put all into one"
+            )
         self._given = namespace, values
         setattr(namespace, self.dest, values)
 

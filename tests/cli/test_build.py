@@ -52,7 +52,9 @@ def run(*options):
 def test_a_flag_is_given_once_and_those_of_training_are_named() -> None:
     """The last of two files would be read alone."""
     words = ["data", "build", "--facts=a.csv", "--facts", "b.csv", "--out=g"]
-    with pytest.raises(UserError, match=r"^--facts is given twice: a.csv and b.csv; it takes one value$"):
+    with pytest.raises(
+        UserError, match=r"^--facts is given twice: a.csv and b.csv; it takes one file: put all into one$"
+    ):
         parse(words)
     assert parse([*words[:3], "--facts=a.csv", "--out=g"]).facts == "a.csv"
     with pytest.raises(
