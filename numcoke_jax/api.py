@@ -22,8 +22,8 @@ from numcoke_jax.config.files import canonical_config
 from numcoke_jax.data.files.folder import write_folder
 from numcoke_jax.data.graph import graph_hash
 from numcoke_jax.data.load import load_folder
-from numcoke_jax.data.numeric_kg import NumericKG, listed
-from numcoke_jax.data.tables.cells import column_numbers, frame_table
+from numcoke_jax.data.numeric_kg import NumericKG, Table, listed
+from numcoke_jax.data.tables.cells import column_numbers, given_table
 from numcoke_jax.data.tables.draws import is_number
 from numcoke_jax.data.variants import SIDES, Change
 from numcoke_jax.inference.explain import explain
@@ -140,7 +140,7 @@ class Model:
         candidates: str | Iterable[str] | None = None,
         known: str = "exclude",
         exclude_self: bool = False,
-        new_entities: pd.DataFrame | None = None,
+        new_entities: Table | None = None,
         facts: pd.DataFrame | Iterable[Sequence[Any]] | None = None,
     ) -> pd.DataFrame:
         """The best tails of (head, relation, ?), or heads of (?, relation, tail), one row each.
@@ -190,10 +190,10 @@ class Model:
         return ask(predictor, asked, relation_id, settings)
 
     def _with_new(
-        self, new_entities: pd.DataFrame, facts: pd.DataFrame | Iterable[Sequence[Any]] | None
+        self, new_entities: Table, facts: pd.DataFrame | Iterable[Sequence[Any]] | None
     ) -> tuple[Predictor, NewEntities]:
         """The predictor of the graph with new entities, and them; `predict` says what is told about them."""
-        table = frame_table("new_entities", new_entities)
+        table = given_table("new_entities", new_entities)
         named = given_facts(() if facts is None else facts)
         new, notices = read_new_entities(table, self._predictor.graph, facts=named)
         tell(notices, new, self.trained.params, Screen())
@@ -225,7 +225,7 @@ class Model:
 
     def place(
         self,
-        new_entities: pd.DataFrame,
+        new_entities: Table,
         *,
         facts: pd.DataFrame | Iterable[Sequence[Any]] = (),
         level: float = 0.9,
@@ -244,7 +244,7 @@ class Model:
           UserError: as `predict`, or `level` is out of range, or no relation compares.
         """
         check_level("place", level)
-        table = frame_table("new_entities", new_entities)
+        table = given_table("new_entities", new_entities)
         new, notices = read_new_entities(table, self.trained.run.graph, facts=given_facts(facts))
         for notice in notices:
             Screen().note(notice)

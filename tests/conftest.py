@@ -52,6 +52,12 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return f"{argname}-of-{len(val)}-bytes" if isinstance(val, bytes) else None
 
 
+@pytest.fixture(autouse=True)
+def never_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test reads of a command in its own process does not depend on how busy the machine is."""
+    monkeypatch.setattr("numcoke_jax.system.console.SILENT_SECONDS", 3600.0)
+
+
 @pytest.fixture(scope="session")
 def shared_dir() -> Path:
     """The folder `shared` beside the checkout: raw tables and graphs that are too large to commit."""

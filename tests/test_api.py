@@ -214,10 +214,10 @@ def lines_about_tables() -> None:
     """Runs in a process of its own."""
     kg, config = NumericKG.from_table(TABLE, name="name"), ConfigDict({"seed": 1})
     graph: Any = functools.partial(NumericKG.from_table, TABLE)
-    table: Any = "cars.csv"
+    table: Any = {"name": ["a"]}
     begin: Any = train
     assert said(lambda: NumericKG.from_table(table, name="name")) == (
-        "table: needs a pandas DataFrame, got a str"
+        "table: needs a pandas DataFrame or a path, got a dict"
     )
     assert said(lambda: graph(name=7.0)) == "a name must be text, got 7.0: give '7' if that is the name"
     assert said(lambda: graph(name=0)) == "a name must be text, got 0: give '0' if that is the name"
@@ -248,7 +248,11 @@ def lines_about_questions() -> None:
         (lambda: model.predict("e5", ["higher"]), "a name must be text, got ['higher']: give"),
         (lambda: model.predict(3, "higher"), "a name must be text, got 3"),
         (lambda: model.predict("e5", "higher", candidates=3), "a name must be text, got 3"),
-        (lambda: model.predict(None, "higher", new_entities="a"), "new_entities: needs a pandas DataFrame"),
+        (
+            lambda: model.predict(None, "higher", new_entities="a"),
+            "a: a table's name ends in .csv, .tsv",
+        ),
+        (lambda: model.predict(None, "higher", new_entities=3), "new_entities: needs a pandas DataFrame or"),
         (lambda: model.explain(5, "higher", "e2"), "a name must be text, got 5"),
         (
             lambda: model.explain("e5", "higher", "e2", head_values=[1]),

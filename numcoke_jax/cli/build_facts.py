@@ -1,8 +1,9 @@
-"""`numcoke data build --facts=...`: two tables, facts and attributes, to a graph."""
+"""`numcoke data build --facts=...`: tables of facts, and one of attributes, to a graph."""
 
 import argparse
 import dataclasses
 import os
+from collections.abc import Sequence
 
 from numcoke_jax.cli.columns import split_names
 from numcoke_jax.cli.commands import Once, OneLineParser
@@ -24,12 +25,12 @@ SHARED_OPTIONS = ("facts", "split", "seed", "out", *ABOUT_ATTRIBUTES, *OWN_OPTIO
 def add_fact_options(parser: OneLineParser) -> None:
     """The options of a table with a fact in each row."""
     options = parser.add_argument_group("a table of facts, instead of one whose values are compared")
-    options.add_argument(
-        "--facts", action=Once, metavar="FILE", help="a fact in each row; csv, tsv, parquet or xlsx"
-    )
+    kinds = "a fact in each row; csv, tsv, parquet or xlsx; give it again for each further file"
+    options.add_argument("--facts", action="append", metavar="FILE", help=kinds)
     for end, example in (("head", "winner"), ("tail", "loser")):
         options.add_argument(f"--{end}", metavar="COLUMN,...", help=f"names the {end}, such as the {example}")
-    options.add_argument("--relation", metavar="NAME", help="the relation of all facts, such as beat")
+    relation = "the relation of all facts, such as beat; or, as NAME,NAME, of each of several files"
+    options.add_argument("--relation", metavar="NAME", help=relation)
     options.add_argument("--relation-column", metavar="COLUMN", help="or: names each fact's relation")
     attributes = "a row per entity, with columns of numbers; --name names it, --fields are kept (all)"
     options.add_argument("--attributes", action=Once, metavar="FILE", help=attributes)
@@ -47,7 +48,7 @@ def build_from_facts(options: argparse.Namespace) -> LoadedGraph:
             raise UserError(
                 f"{flag} has no meaning with --facts, whose facts are there already: leave it out"
             )
-    facts = _table("--facts", options.facts)
+    tables = [_table("--facts", path) for path in options.facts]
     attributes = None
     if options.attributes:
         reading = Reading(options.dates, options.parse)
@@ -55,7 +56,7 @@ def build_from_facts(options: argparse.Namespace) -> LoadedGraph:
     for option in ABOUT_ATTRIBUTES:
         if getattr(options, option) and attributes is None:
             raise UserError(f"--{option} is about columns of --attributes=FILE, which is missing")
-    ends = {end: _columns(f"--{end}", getattr(options, end), facts) for end in ("head", "tail")}
+    ends = {end: _columns(f"--{end}", getattr(options, end), tables) for end in ("head", "tail")}
     if bool(options.relation) == bool(options.relation_column):
         raise UserError(
             "give either --relation=NAME, such as --relation=beat, or --relation-column=COLUMN, which names "
@@ -63,19 +64,25 @@ def build_from_facts(options: argparse.Namespace) -> LoadedGraph:
         )
     column = options.relation_column
     chosen = {
-        option: _columns(f"--{option}", getattr(options, option), attributes)
+        option: _columns(f"--{option}", getattr(options, option), [attributes])
         for option in ("name", "fields", "categories")
         if attributes and getattr(options, option)
     }
     choice = FactChoice(
         **ends,
-        relation=options.relation or "",
-        relation_column=_columns("--relation-column", column, facts)[0] if column else "",
+        relations=_relations(options.relation, len(tables)) if options.relation else (),
+        relation_column=_columns("--relation-column", column, tables)[0] if column else "",
         **chosen,
         split=options.split or DEFAULT_SHARES,
         seed=options.seed or 0,
     )
-    return build_facts(facts, attributes, choice)
+    return build_facts(tables, attributes, choice)
+
+
+def _relations(text: str, files: int) -> tuple[str, ...]:
+    """The relation of all files, which may have a comma in its name, or one for each of several."""
+    names = tuple(name.strip() for name in text.split(","))
+    return names if files > 1 and len(names) > 1 else (text,)
 
 
 def _table(option: str, path: str) -> TableFile:
@@ -85,9 +92,14 @@ def _table(option: str, path: str) -> TableFile:
     return read_table(path)
 
 
-def _columns(option: str, text: str | None, table: TableFile) -> tuple[str, ...]:
+def _columns(option: str, text: str | None, tables: Sequence[TableFile]) -> tuple[str, ...]:
     if not text:
         raise UserError(
-            f"{option} is missing: give a column of {table.where}; {suggestion('', table.columns)}"
+            f"{option} is missing: give a column of {tables[0].where}; {suggestion('', tables[0].columns)}"
         )
-    return split_names(option, text, (*table.columns, *([INDEX] if option == "--name" else [])))
+    for table in tables:
+        several = f" (of {table.where})" if len(tables) > 1 else ""
+        names = split_names(
+            f"{option}{several}", text, (*table.columns, *([INDEX] if option == "--name" else []))
+        )
+    return names

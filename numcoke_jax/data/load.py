@@ -134,31 +134,33 @@ def build_graph(table: EntityTable, relations: Sequence[str], settings: Comparis
     return LoadedGraph(graph, notices, table.name)
 
 
-def build_facts(table: TableFile, attributes: TableFile | None, choice: FactChoice) -> LoadedGraph:
-    """The graph of a table with a fact in each row; every entity of the attributes is in it.
+def build_facts(tables: Sequence[TableFile], attributes: TableFile | None, choice: FactChoice) -> LoadedGraph:
+    """The graph of tables with a fact in each row; every entity of the attributes is in it.
 
     Args:
-      table: the facts.
+      tables: the facts.
       attributes: one row per entity, with columns of numbers; None: the graph has no literals.
       choice: which columns say what, and how the facts are split.
 
     Raises:
       UserError: see `read_facts` and `read_attributes`; or columns of attributes are chosen without any.
     """
-    facts = read_facts(table, choice)
+    facts = read_facts(tables, choice)
     if attributes is None:
         if choice.name or choice.fields or choice.categories:
             raise UserError(
                 "name, fields, categories: are columns of the attributes, of which none are given"
             )
         graph, report = encode_graph(facts.tables(), None, None)
-        return LoadedGraph(graph, [*facts.notices, *report.notices()], table.where)
+        notices = [*facts.notices, *empty_splits(graph), *report.notices()]
+        return LoadedGraph(graph, notices, facts.where)
     entities = read_attributes(attributes, choice, facts)
     literals = encoded_literals(entities, entities.observed)
     splits = facts.tables()
     splits["train"] = pa.concat_tables([splits["train"], _named(entities.categories)])
     graph, report = encode_graph(splits, None, literals, entities.entities)
-    return LoadedGraph(graph, [*facts.notices, *entities.notices, *report.notices()], table.where)
+    notices = [*facts.notices, *entities.notices, *empty_splits(graph), *report.notices()]
+    return LoadedGraph(graph, notices, facts.where)
 
 
 def encoded_literals(table: EntityTable, shown: np.ndarray) -> pa.Table:

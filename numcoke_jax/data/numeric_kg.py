@@ -3,19 +3,21 @@
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pandas as pd
 
 from numcoke_jax.data.files.folder import BAD_VALUES, NO_DATES
 from numcoke_jax.data.files.numbers import Reading
-from numcoke_jax.data.graph import LoadedGraph, NumericGraph
+from numcoke_jax.data.graph import SPLITS, LoadedGraph, NumericGraph
 from numcoke_jax.data.load import build_facts, build_graph, load_folder
-from numcoke_jax.data.tables.cells import frame_table
+from numcoke_jax.data.tables.cells import given_table
 from numcoke_jax.data.tables.comparisons import OWN_TABLE, ComparisonSettings
 from numcoke_jax.data.tables.facts import DEFAULT_SHARES, FactChoice
 from numcoke_jax.data.tables.own import INDEX, no_text, own_table
-from numcoke_jax.system.errors import UserError
+from numcoke_jax.system.errors import UserError, plural, plural_of
+
+Table: TypeAlias = pd.DataFrame | str | Path  # a table of pandas, or where a file with one is
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +33,15 @@ class NumericKG:
     loaded: LoadedGraph
     comparisons: Mapping[str, Any] | None = None
 
+    def __repr__(self) -> str:
+        """What it is, in a line, in place of all its arrays."""
+        graph = self.graph
+        return (
+            f"<NumericKG {self.loaded.name}: {plural_of(graph.num_entities, 'entity', 'entities')}, "
+            f"{plural(graph.num_relations, 'relation')}, {plural(graph.num_fields, 'field')}, "
+            f"{plural(sum(len(graph.split(split)) for split in SPLITS), 'fact')}>"
+        )
+
     @property
     def graph(self) -> NumericGraph:
         """Names, facts and values."""
@@ -39,7 +50,7 @@ class NumericKG:
     @classmethod
     def from_table(
         cls,
-        frame: pd.DataFrame,
+        table: Table,
         *,
         name: str | Sequence[str],
         relations: str | Sequence[str] = (),
@@ -52,7 +63,8 @@ class NumericKG:
         """The comparative graph of a table: (h, "Weight_comp", t) says that h's Weight is above t's.
 
         Args:
-          frame: one row per entity; missing values as NaN, None or NA.
+          table: one row per entity, missing values as NaN, None or NA; or the path of a csv, tsv, parquet or
+            xlsx file.
           name: the column that names the entities, or several, joined by ", "; "index": the labels of the
             rows, or their numbers, row 1, row 2 and so on.
           relations: one or several numeric columns that get a relation each; (): all fields.
@@ -74,22 +86,22 @@ class NumericKG:
         for key in settings:
             if key not in known:
                 raise UserError(f"from_table: {key} is not a setting; the settings are {', '.join(known)}")
-        file = frame_table("table", frame, Reading(dates, parse), INDEX if INDEX in names else "")
-        table = own_table(file, names, compared, stored, symbolic)
+        file = given_table("table", table, Reading(dates, parse), INDEX if INDEX in names else "")
+        entities = own_table(file, names, compared, stored, symbolic)
         chosen = dataclasses.replace(OWN_TABLE, **settings)
-        fields_of_relations = compared or table.fields
+        fields_of_relations = compared or entities.fields
         comparisons = {"relations": fields_of_relations, **dataclasses.asdict(chosen)}
-        return cls(build_graph(table, fields_of_relations, chosen), comparisons)
+        return cls(build_graph(entities, fields_of_relations, chosen), comparisons)
 
     @classmethod
     def from_facts(
         cls,
-        facts: pd.DataFrame,
-        attributes: pd.DataFrame | None = None,
+        facts: Table | Sequence[Table],
+        attributes: Table | None = None,
         *,
         head: str | Sequence[str],
         tail: str | Sequence[str],
-        relation: str = "",
+        relation: str | Sequence[str] = (),
         relation_column: str = "",
         name: str | Sequence[str] = (),
         fields: str | Sequence[str] = (),
@@ -102,10 +114,11 @@ class NumericKG:
         """The graph of a table with a fact in each row, and of its entities' attributes.
 
         Args:
-          facts: one row per fact; repeated facts count once, contradicting ones are kept, and counted.
+          facts: one row per fact, as a table or its path, or several of them; repeated facts count once,
+            contradicting ones are kept, and counted.
           attributes: one row per entity; all of them are entities of the graph.  None: no literals.
           head, tail: the columns that name a fact's head and tail; several are joined by ", ".
-          relation: the relation of all facts, such as "beat".
+          relation: the relation of all facts, such as "beat", or of each table of several.
           relation_column: the column that names each fact's relation, instead.
           name: the columns of the attributes that name an entity.
           fields: columns of the attributes that become literals; (): every one that holds numbers only.
@@ -121,7 +134,7 @@ class NumericKG:
         chosen = FactChoice(
             head=tuple(listed(head)),
             tail=tuple(listed(tail)),
-            relation=relation,
+            relations=tuple(listed(relation or ())),
             relation_column=relation_column,
             name=tuple(listed(name)),
             fields=tuple(listed(fields)),
@@ -131,8 +144,12 @@ class NumericKG:
         )
         entities, reading, index = None, Reading(dates, parse), INDEX if INDEX in chosen.name else ""
         if attributes is not None:
-            entities = frame_table("attributes", attributes, reading, index)
-        return cls(build_facts(frame_table("facts", facts), entities, chosen))
+            entities = given_table("attributes", attributes, reading, index)
+        if isinstance(facts, Table):
+            tables = [given_table("facts", facts)]
+        else:
+            tables = [given_table(f"facts {place}", table) for place, table in enumerate(facts, 1)]
+        return cls(build_facts(tables, entities, chosen))
 
     @classmethod
     def from_folder(cls, path: str | Path, *, bad_values: str = "error", dates: str = "") -> "NumericKG":

@@ -24,7 +24,7 @@ WIDTH = 80  # without a terminal to ask
 SMALLEST_WIDTH = 40  # below it tables lose their meaning: let the terminal wrap them
 ELLIPSIS = "..."
 INDENT = 14  # of what follows a label
-SILENT_SECONDS = 1.0  # on a terminal, after which a person is told what is being waited for
+SILENT_SECONDS = 1.5  # after which a person is told what is being waited for
 
 
 class Console:
@@ -70,13 +70,10 @@ class Console:
 
     @contextlib.contextmanager
     def waiting(self, text: str) -> Iterator[None]:
-        """Says on a terminal, as one line, what is being waited for if the block takes `SILENT_SECONDS`.
+        """Says, as one line, what is being waited for if the block takes `SILENT_SECONDS`.
 
         The block may write; it shows no progress.
         """
-        if not self.live:
-            yield
-            return
         timer = threading.Timer(SILENT_SECONDS, self.note, (text,))
         timer.daemon = True
         timer.start()

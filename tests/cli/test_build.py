@@ -51,12 +51,12 @@ def run(*options):
 
 def test_a_flag_is_given_once_and_those_of_training_are_named() -> None:
     """The last of two files would be read alone."""
-    words = ["data", "build", "--facts=a.csv", "--facts", "b.csv", "--out=g"]
+    words = ["data", "build", "--table=a.csv", "--table", "b.csv", "--out=g"]
     with pytest.raises(
-        UserError, match=r"^--facts is given twice: a.csv and b.csv; it takes one file: put all into one$"
+        UserError, match=r"^--table is given twice: a.csv and b.csv; it takes one file: put all into one$"
     ):
         parse(words)
-    assert parse([*words[:3], "--facts=a.csv", "--out=g"]).facts == "a.csv"
+    assert parse([*words[:3], "--table=a.csv", "--out=g"]).table == "a.csv"
     with pytest.raises(
         UserError, match="^--hide=x is not a flag of numcoke data build; numcoke train has --data.hide"
     ):

@@ -124,7 +124,7 @@ def test_a_split_by_the_order_of_a_column(kind: str) -> None:
 def test_nothing_that_tests_is_earlier_than_what_trains(times: list[int]) -> None:
     """Equal times stay together, and a split begins where its share of the rows does or after it."""
     frame = pd.DataFrame({"h": [f"h{i}" for i in range(len(times))], "t": "t", "when": times})
-    table = read_facts(frame_table("x", frame), FactChoice(("h",), ("t",), "r", split="order:when"))
+    table = read_facts([frame_table("x", frame)], FactChoice(("h",), ("t",), ("r",), split="order:when"))
     place = {
         int(table.entities[fact[0]][1:]): split for split, facts in table.splits.items() for fact in facts
     }
@@ -242,8 +242,46 @@ def test_pairs_of_columns_that_are_unique_are_named_and_a_few_repeats_are_not_re
     same = seasons.assign(season=2020)
     with pytest.raises(UserError, match="no column and no pair of columns is unique: merge the rows"):
         from_facts(results(), same, name="player")
-    few = from_facts(results(), pd.concat([PLAYERS, PLAYERS[:3]]), name="player")
-    assert "attributes: 3 rows left out that repeat a name" in few.loaded.notices
+    few = from_facts(results(), pd.concat([PLAYERS, PLAYERS[:1]]), name="player")
+    assert "attributes: 1 row left out that repeats a name" in few.loaded.notices
+
+
+def test_several_tables_are_one_with_a_relation_each_or_the_same(tmp_path: Path) -> None:
+    """As the table that has the rows of both and a column with the relation; named where a row is wrong."""
+    won, drawn = results()[:20], results()[20:]
+    both = pd.concat([won.assign(kind="beat"), drawn.assign(kind="drew")])
+    won.to_csv(tmp_path / "won.csv", index=False)
+    drawn[["split", "loser", "winner", "date"]].to_parquet(tmp_path / "drawn.parquet")
+    files = [tmp_path / "won.csv", str(tmp_path / "drawn.parquet")]
+    for split in ("order:date", "column:split", (0.6, 0.2, 0.2)):
+        expected = from_facts(both, relation="", relation_column="kind", split=split)
+        one_each = from_facts(files, relation=["beat", "drew"], split=split)
+        assert graph_hash(one_each.graph) == graph_hash(expected.graph)
+    assert graph_hash(from_facts(files).graph) == graph_hash(from_facts(results()).graph)
+    assert from_facts(files).loaded.notices[0].startswith("won.csv, drawn.parquet: 29 facts about 8 entities")
+    with pytest.raises(UserError, match=r"^relation: of 2 tables of facts, 3 have a name \(a, b, c\); give"):
+        from_facts(files, relation=["a", "b", "c"])
+    with pytest.raises(UserError, match="^facts 2: no column 'winner'"):
+        from_facts([won, drawn.drop(columns="winner")])
+    wrong = drawn.assign(split=["train"] * 2 + ["tset"] * 9)
+    with pytest.raises(
+        UserError, match=r"^facts 1, facts 2: column 'split' must say.*'tset' in data row 3 of facts 2"
+    ):
+        from_facts([won, wrong], split="column:split")
+
+
+def test_tables_may_be_given_as_paths(tmp_path: Path) -> None:
+    results().to_csv(tmp_path / "results.tsv", sep="\t", index=False)
+    PLAYERS.to_csv(tmp_path / "players.csv", index=False)
+    read = from_facts(tmp_path / "results.tsv", str(tmp_path / "players.csv"), name="player", fields="height")
+    expected = from_facts(results(), PLAYERS, name="player", fields="height")
+    assert graph_hash(read.graph) == graph_hash(expected.graph)
+    table = {"name": "player", "relations": "height"}
+    of_file = NumericKG.from_table(tmp_path / "players.csv", **table)
+    assert graph_hash(of_file.graph) == graph_hash(NumericKG.from_table(PLAYERS, **table).graph)
+    with pytest.raises(UserError, match="^nowhere.csv: no such file; give the path of a table$"):
+        NumericKG.from_table("nowhere.csv", **table)
+    assert repr(expected) == "<NumericKG facts: 10 entities, 1 relation, 1 field, 29 facts>"
 
 
 COMMANDS = [
@@ -269,6 +307,10 @@ COMMANDS = [
         ["--facts=R", "--split=date"],
         "--split: must be 3 numbers such as 0.8,0.1,0.1, got 'date', or order:COLUMN",
     ),
+    (
+        ["--facts=R", "--facts=R", "--head=winner", "--tail=loser", "--relation=beat,drew,lost"],
+        "relation: of 2 tables of facts, 3 have a name (beat, drew, lost); give one for each table, or one",
+    ),
     (["--table=cars", "--head=x"], "--head has no meaning without --facts=FILE"),
     (["--table=cars", "--split=order:x"], "--split=order:x has no meaning with --table"),
     ([], "missing: --table=FILE, whose values are compared, or --facts=FILE, with a fact in each row"),
@@ -288,8 +330,28 @@ def test_mistakes_of_the_command_write_nothing(
     assert not (tmp_path / "out").exists()
 
 
+def test_the_command_takes_a_file_of_facts_for_each_relation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A split without facts is said, as it is of a table that is compared."""
+    names = {"won.csv": results()[:20], "drawn.csv": results()[20:]}
+    for name, frame in names.items():
+        frame.to_csv(tmp_path / name, index=False)
+    given = [f"--facts={tmp_path / name}" for name in names]
+    columns = ["--head=winner", "--tail=loser", f"--out={tmp_path / 'out'}"]
+    assert main(["data", "build", *given, *columns, "--relation=beat, drew", "--split=0.5,0,0.5"]) == 0
+    assert "valid.txt holds no facts: " in capsys.readouterr().out
+    expected = from_facts(list(names.values()), relation=["beat", "drew"], split=(0.5, 0, 0.5))
+    assert graph_hash(read_folder(str(tmp_path / "out"))[0]) == graph_hash(expected.graph)
+    given.append(f"--facts={tmp_path / 'players.csv'}")
+    PLAYERS.to_csv(tmp_path / "players.csv", index=False)
+    assert main(["data", "build", *given, "--head=winner", "--tail=loser", "--out=x", "--relation=r"]) == 2
+    said = f"error: --head (of {tmp_path / 'players.csv'}): no column 'winner'; there is 'player'"
+    assert said in capsys.readouterr().err
+
+
 def test_a_fact_table_says_what_it_holds() -> None:
-    table = read_facts(frame_table("x", results()), FactChoice(("winner",), ("loser",), "beat"))
+    table = read_facts([frame_table("x", results())], FactChoice(("winner",), ("loser",), ("beat",)))
     assert isinstance(table, FactTable) and table.tables()["train"].column_names == [
         "head",
         "relation",

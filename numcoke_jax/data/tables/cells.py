@@ -40,6 +40,7 @@ from numcoke_jax.data.files.numbers import (
 from numcoke_jax.data.files.packed import GZIP_MAGIC, gunzipped, is_content, opened_member
 from numcoke_jax.data.tables.workbooks import parquet_columns, reason_of, xlsx_rows
 from numcoke_jax.system.errors import UserError, printable, suggestion
+from numcoke_jax.system.files import home_path
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
 SUFFIXES = (*TEXT_SUFFIXES, ".parquet", ".xlsx")
@@ -152,7 +153,7 @@ def frame_table(where: str, frame: pd.DataFrame, reading: Reading = PLAIN, index
       UserError: it is not a DataFrame, there is no column, or two titles are the same text.
     """
     if not isinstance(frame, pd.DataFrame):
-        raise UserError(f"{where}: needs a pandas DataFrame, got a {type(frame).__name__}")
+        raise UserError(f"{where}: needs a pandas DataFrame or a path, got a {type(frame).__name__}")
     titles = [str(title) for title in frame.columns]
     if not titles:
         raise UserError(f"{where}: has no columns")
@@ -161,6 +162,15 @@ def frame_table(where: str, frame: pd.DataFrame, reading: Reading = PLAIN, index
     if index and index not in columns and not isinstance(frame.index, pd.RangeIndex):
         columns[index] = frame.index.tolist()
     return TableFile(where, columns, reading)
+
+
+def given_table(
+    where: str, given: pd.DataFrame | str | Path, reading: Reading = PLAIN, index: str = ""
+) -> TableFile:
+    """The columns of a pandas table (see `frame_table`), or of a file by its path (see `read_table`)."""
+    if isinstance(given, str | Path):
+        return dataclasses.replace(read_table(home_path(given)), reading=reading)
+    return frame_table(where, given, reading, index)
 
 
 def _text_bytes(path: Path) -> tuple[str, bytes]:

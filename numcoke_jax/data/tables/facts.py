@@ -1,7 +1,8 @@
-"""A table with a fact in each row -> names of heads, relations and tails, in splits.
+"""Tables with a fact in each row -> names of heads, relations and tails, in splits.
 
 A row says that its head stands in a relation to its tail: a winner and a loser, a citing and a cited paper.
-Rows without a name are left out; a fact that a split has several times counts once.  The splits come
+Rows without a name are left out; a fact that a split has several times counts once.  Several tables are read
+as one, each with a relation of its own or with the same column of relations.  The splits come
 
     (0.8, 0.1, 0.1)   at random, by shares of the different facts, whatever the order of the rows
     order:COLUMN      by a column of numbers or dates: the first 80 % of the rows train, the next 10 %
@@ -11,9 +12,10 @@ Rows without a name are left out; a fact that a split has several times counts o
 
 import dataclasses
 import datetime
+import itertools
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -32,11 +34,11 @@ SHOWN_CELLS = 3  # wrong ones, in a message
 
 @dataclasses.dataclass(frozen=True)
 class FactChoice:
-    """Which columns of two tables say what; names of several columns are joined by ", ".
+    """Which columns of tables say what; names of several columns are joined by ", ".
 
     Attributes:
-      head, tail: columns of the facts.
-      relation: the relation of all facts, or "".
+      head, tail: columns of the facts, in every table.
+      relations: the relation of all facts, or one for each table; (): `relation_column` names them.
       relation_column: the column that names each fact's relation, or "".
       name: the columns of the attributes that name an entity.
       fields: columns of the attributes that become literals; (): every one that holds numbers only.
@@ -47,7 +49,7 @@ class FactChoice:
 
     head: tuple[str, ...]
     tail: tuple[str, ...]
-    relation: str = ""
+    relations: tuple[str, ...] = ()
     relation_column: str = ""
     name: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
@@ -65,7 +67,8 @@ class FactChoice:
                 f"tail: {printable(', '.join(self.tail))} is the head's column too, so that every fact would "
                 "link an entity to itself; name another"
             )
-        if bool(self.relation.strip()) == bool(self.relation_column):
+        named = bool(self.relations) and all(relation.strip() for relation in self.relations)
+        if named == bool(self.relation_column):
             raise UserError(
                 "relation: give either a name for the relation of all facts, such as beat, or as relation "
                 "column the one that names each fact's"
@@ -89,7 +92,7 @@ class FactTable:
     """Facts by name.
 
     Attributes:
-      where: the table, for messages.
+      where: the tables, for messages.
       entities, relations: names, sorted; each is in some fact.
       splits: int64 [n, 3] different facts (head, relation, tail) of train, valid and test, as positions in
         these names.
@@ -117,31 +120,29 @@ class FactTable:
         }
 
 
-def read_facts(table: TableFile, choice: FactChoice) -> FactTable:
-    """The facts of a table, one for each row with names.
+def read_facts(tables: Sequence[TableFile], choice: FactChoice) -> FactTable:
+    """The facts of one or several tables, one for each row with names.
 
     Raises:
-      UserError: a column is missing, no row has all names, the split's column has a cell of another kind, or
-        no fact is left for training.
+      UserError: a column is missing from a table, no row has all names, the split's column has a cell of
+        another kind, there is another number of relations than of tables, or no fact is left for training.
     """
-    heads, tails = (joined_names(table, columns) for columns in (choice.head, choice.tail))
-    if choice.relation_column:
-        relations = table.names(choice.relation_column)
-    else:
-        relations = [choice.relation] * table.num_rows
+    heads, tails = (_joined(tables, columns) for columns in (choice.head, choice.tail))
+    relations = _relations(tables, choice)
     rows = np.flatnonzero([bool(h and r and t) for h, r, t in zip(heads, relations, tails, strict=True)])
+    where = ", ".join(table.where for table in tables)
     if not len(rows):
-        raise UserError(f"{table.where}: no row has a head, a relation and a tail; fill some in")
+        raise UserError(f"{where}: no row has a head, a relation and a tail; fill some in")
     entities, ids = _ids([*(heads[row] for row in rows), *(tails[row] for row in rows)])
     names, relation_ids = _ids([relations[row] for row in rows])
     facts = np.stack([ids[: len(rows)], relation_ids, ids[len(rows) :]], axis=1)
-    splits, told = _split(table, choice, rows, facts)
+    splits, told = _split(tables, choice, rows, facts)
     distinct = {split: _distinct(part) for split, part in splits.items()}
     if not len(distinct["train"]):
-        raise UserError(f"{table.where}: split: of {plural(len(rows), 'row')}, none is for training")
-    left_out, repeated = table.num_rows - len(rows), len(rows) - sum(map(len, distinct.values()))
+        raise UserError(f"{where}: split: of {plural(len(rows), 'row')}, none is for training")
+    left_out, repeated = len(heads) - len(rows), len(rows) - sum(map(len, distinct.values()))
     counts = ", ".join(f"{len(distinct[split]):,} {split}" for split in SPLITS)
-    title = os.path.basename(table.where)
+    title = ", ".join(os.path.basename(table.where) for table in tables)
     notices = [
         f"{title}: {plural(sum(map(len, distinct.values())), 'fact')} about "
         f"{plural_of(len(entities), 'entity', 'entities')}, split {told}: {counts}"
@@ -150,7 +151,25 @@ def read_facts(table: TableFile, choice: FactChoice) -> FactTable:
         notices.append(f"{title}: {plural(left_out, 'row')} left out without a head, relation or tail")
     if repeated:
         notices.append(f"{title}: {plural(repeated, 'row')} with a repeated fact, which counts once")
-    return FactTable(table.where, entities, names, distinct, tuple(notices))
+    return FactTable(where, entities, names, distinct, tuple(notices))
+
+
+def _joined(tables: Sequence[TableFile], columns: Sequence[str]) -> list[str]:
+    """The names in these columns of all tables, one after the other."""
+    return list(itertools.chain.from_iterable(joined_names(table, columns) for table in tables))
+
+
+def _relations(tables: Sequence[TableFile], choice: FactChoice) -> list[str]:
+    """The relation of each row of all tables."""
+    if choice.relation_column:
+        return _joined(tables, [choice.relation_column])
+    relations = choice.relations if len(choice.relations) > 1 else choice.relations * len(tables)
+    if len(relations) != len(tables):
+        raise UserError(
+            f"relation: of {plural(len(tables), 'table')} of facts, {len(relations)} have a name "
+            f"({printable(', '.join(relations))}); give one for each table, or one for all"
+        )
+    return [name for name, table in zip(relations, tables, strict=True) for _ in range(table.num_rows)]
 
 
 def _ids(names: Sequence[str]) -> tuple[tuple[str, ...], np.ndarray]:
@@ -166,52 +185,79 @@ def _distinct(facts: np.ndarray) -> np.ndarray:
 
 
 def _split(
-    table: TableFile, choice: FactChoice, rows: np.ndarray, facts: np.ndarray
+    tables: Sequence[TableFile], choice: FactChoice, rows: np.ndarray, facts: np.ndarray
 ) -> tuple[dict[str, np.ndarray], str]:
-    """The facts of each split, those of some rows of the table, and in words how they were split."""
+    """The facts of each split, those of some rows of the tables, and in words how they were split."""
     if not isinstance(choice.split, str):
         shares = "/".join(f"{share:g}" for share in choice.split)
         parts = split_triples(_distinct(facts), choice.split, stream(choice.seed, SPLIT_STREAM))
         return parts, f"at random {shares}, seed {choice.seed}"
     kind, column = choice.split_column()
-    if column not in table.columns:
-        raise UserError(f"{table.where}: split: no column {column!r}; {suggestion(column, table.columns)}")
-    where, cells = f"{table.where}: column {column!r}", [table.columns[column][row] for row in rows]
-    place = _as_given(where, cells, rows) if kind == "column" else _by_order(where, cells, rows)
+    for table in tables:
+        if column not in table.columns:
+            raise UserError(
+                f"{table.where}: split: no column {column!r}; {suggestion(column, table.columns)}"
+            )
+    every = list(itertools.chain.from_iterable(table.columns[column] for table in tables))
+    cells = _Cells(column, tables, rows, [every[row] for row in rows])
+    place = _as_given(cells) if kind == "column" else _by_order(cells)
     told = f"by column {column!r}" if kind == "column" else f"by the order of {column!r}"
     return {split: facts[place == number] for number, split in enumerate(SPLITS)}, told
 
 
-def _as_given(where: str, cells: Sequence[Any], rows: np.ndarray) -> np.ndarray:
+class _Cells(NamedTuple):
+    """The cells of a column that splits the facts: of which rows, counted through all tables."""
+
+    column: str
+    tables: Sequence[TableFile]
+    rows: np.ndarray
+    values: Sequence[Any]
+
+    def refused(self, needed: str, wrong: Sequence[int]) -> UserError:
+        """The error about cells that are not what is needed: where, what was found, in which rows."""
+        files = ", ".join(table.where for table in self.tables)
+        listed = [
+            f"{printable(repr(self.values[place]))} in {self._row(int(self.rows[place]))}"
+            for place in wrong[:SHOWN_CELLS]
+        ]
+        more = f" and {len(wrong) - SHOWN_CELLS} more" if len(wrong) > SHOWN_CELLS else ""
+        return UserError(f"{files}: column {self.column!r} {needed}, got {', '.join(listed)}{more}")
+
+    def _row(self, row: int) -> str:
+        for table in self.tables:
+            if row < table.num_rows:
+                break
+            row -= table.num_rows
+        return f"data row {row + 1}{f' of {table.where}' if len(self.tables) > 1 else ''}"
+
+
+def _as_given(cells: _Cells) -> np.ndarray:
     """int [n] the place in `SPLITS` of each cell; raises UserError for others."""
-    texts = [str(cell).strip().lower() for cell in cells]
+    texts = [str(cell).strip().lower() for cell in cells.values]
     wrong = [place for place, text in enumerate(texts) if text not in SPLITS]
     if wrong:
-        raise UserError(f"{where} must say {', '.join(SPLITS)} in each row, got {_shown(cells, rows, wrong)}")
+        raise cells.refused(f"must say {', '.join(SPLITS)} in each row", wrong)
     return np.array([SPLITS.index(text) for text in texts])
 
 
-def _by_order(where: str, cells: Sequence[Any], rows: np.ndarray) -> np.ndarray:
+def _by_order(cells: _Cells) -> np.ndarray:
     """int [n] the place in `SPLITS` by the order of the cells; equal ones stay together."""
-    values = _ordered_values(where, cells, rows)
+    values = _ordered_values(cells)
     ordered = np.sort(values)
     first = np.searchsorted(ordered, values)  # how many are earlier
     bounds = np.cumsum(DEFAULT_SHARES)[:-1] * len(values)
     return np.searchsorted(bounds, first, side="right")
 
 
-def _ordered_values(where: str, cells: Sequence[Any], rows: np.ndarray) -> np.ndarray:
+def _ordered_values(cells: _Cells) -> np.ndarray:
     """float64 [n]: numbers as they are, dates as seconds; raises UserError unless all are of one kind."""
-    numbers = column_numbers(cells)
+    numbers = column_numbers(cells.values)
     if numbers.observed.all():
         return numbers.values
-    seconds = [_seconds(cell) for cell in cells]
+    seconds = [_seconds(cell) for cell in cells.values]
     wrong = [place for place, found in enumerate(seconds) if found is None]
     if wrong:
-        raise UserError(
-            f"{where} must hold a number in each row, or a date such as 2024-03-31, got "
-            f"{_shown(cells, rows, wrong)}"
-        )
+        raise cells.refused("must hold a number in each row, or a date such as 2024-03-31", wrong)
     return np.array(seconds, np.float64)
 
 
@@ -226,11 +272,3 @@ def _seconds(cell: Any) -> float | None:
         return (cell.replace(tzinfo=zone) - datetime.datetime.fromtimestamp(0, datetime.UTC)).total_seconds()
     except (AttributeError, TypeError, ValueError, OverflowError):
         return None
-
-
-def _shown(cells: Sequence[Any], rows: np.ndarray, wrong: Sequence[int]) -> str:
-    listed = [
-        f"{printable(repr(cells[place]))} in data row {rows[place] + 1}" for place in wrong[:SHOWN_CELLS]
-    ]
-    more = f" and {len(wrong) - SHOWN_CELLS} more" if len(wrong) > SHOWN_CELLS else ""
-    return ", ".join(listed) + more

@@ -14,7 +14,8 @@ from numcoke_jax.system.errors import UserError, plural, printable, suggestion
 
 SHOWN_COLUMNS = 8  # in the notice of columns without a number
 INDEX = "index"  # as a name column that the table does not have: the number of the row
-FEW_REPEATS, FEW_SHARE = 3, 0.01  # rows that repeat a name, up to which one of each is taken
+# Of n rows, max(1, min(3, n / 10), n / 100) may repeat a name: one of each is taken.
+FEW_REPEATS, FEW_SHARE, LARGE_SHARE = 3, 0.1, 0.01
 SEARCHED_COLUMNS = 30  # for columns, and pairs of columns, that are unique
 SHOWN_KEYS = 5
 
@@ -83,7 +84,7 @@ def _check_repeats(table: TableFile, name: Sequence[str]) -> None:
     """Raises UserError if more than a few rows repeat a name, and would be left out."""
     names = [text for text in joined_names(table, name) if text]
     repeats = len(names) - len(set(names))
-    allowed = max(FEW_REPEATS, FEW_SHARE * len(names))
+    allowed = max(1, min(FEW_REPEATS, FEW_SHARE * len(names)), LARGE_SHARE * len(names))
     if repeats > allowed:
         column, verb = ("columns", "name") if len(name) > 1 else ("column", "names")
         raise UserError(
