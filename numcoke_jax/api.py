@@ -19,9 +19,6 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.config.checks import check_config, check_keys
 from numcoke_jax.config.files import canonical_config
-from numcoke_jax.data.files.folder import write_folder
-from numcoke_jax.data.graph import graph_hash
-from numcoke_jax.data.load import load_folder
 from numcoke_jax.data.numeric_kg import NumericKG, Table, listed
 from numcoke_jax.data.tables.cells import column_numbers, given_table
 from numcoke_jax.data.tables.draws import is_number
@@ -36,14 +33,13 @@ from numcoke_jax.inference.predict import KNOWN, AnswerSettings, Predictor, ask
 from numcoke_jax.inference.questions import as_triples, ask_heads, score_triples
 from numcoke_jax.inference.trained import Trained, load_trained
 from numcoke_jax.runs.chosen import chosen_config
-from numcoke_jax.runs.file_names import CONFIG_FILE, GRAPH_FOLDER
+from numcoke_jax.runs.file_names import GRAPH_FOLDER
+from numcoke_jax.runs.kept_graph import keep_graph
 from numcoke_jax.runs.loop import train_and_evaluate
 from numcoke_jax.runs.screen import Screen
 from numcoke_jax.runs.unseen import NewEntities
-from numcoke_jax.system.errors import UserError, shown_path
-from numcoke_jax.system.files import home_path, write_json_atomically
-
-COMPARISONS_FILE = "comparisons.json"
+from numcoke_jax.system.errors import UserError
+from numcoke_jax.system.files import home_path
 
 
 def train(
@@ -69,44 +65,16 @@ def train(
     workdir = home_path(workdir).resolve()
     console = console or Screen()
     if config is None:
-        config, chosen = chosen_config(kg.graph)
-        if kg.comparisons is not None:  # by values, whatever a few facts look like
-            config.eval.selection = "reversed"
-        else:
-            console.note(chosen)
+        config, chosen = chosen_config(kg.graph, compared=kg.comparisons is not None)
+        console.note(chosen)
     check_keys(config)
     config = config.copy_and_resolve_references()
-    folder = workdir / GRAPH_FOLDER
-    config.data.path = str(folder)
+    config.data.path = str(workdir / GRAPH_FOLDER)
     check_config(config)
-    _keep_graph(kg, folder)
+    keep_graph(kg, workdir)
     locked = canonical_config(config).lock()
     train_and_evaluate(locked, workdir, console, loaded=kg.loaded)
     return Model.load(workdir)
-
-
-def _keep_graph(kg: NumericKG, folder: Path) -> None:
-    """Write the graph of a run, and how it was made, into its workdir, or check that they are already there.
-
-    Raises:
-      UserError: the workdir holds another graph, or a run that was not started from Python.
-    """
-    workdir = shown_path(folder.parent)
-    if folder.exists():
-        if graph_hash(load_folder(str(folder)).graph) != graph_hash(kg.graph):
-            raise UserError(
-                f"workdir {workdir} belongs to another graph, the one in its folder {folder.name}: give that "
-                "graph or another workdir, or remove this workdir to start over"
-            )
-    elif (folder.parent / CONFIG_FILE).exists():
-        raise UserError(
-            f"workdir {workdir} belongs to a run that was not started from Python: resume it with "
-            "numcoke train, or give another workdir"
-        )
-    else:
-        write_folder(kg.graph, folder)
-    if kg.comparisons is not None and not (folder.parent / COMPARISONS_FILE).exists():
-        write_json_atomically(folder.parent / COMPARISONS_FILE, kg.comparisons)
 
 
 class Model:

@@ -118,7 +118,7 @@ def test_a_run_that_did_not_begin_here_is_left_as_it_is(tmp_path: Path) -> None:
     """`load_trained` would take a graph in its workdir for the run's own."""
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(
-        UserError, match="^workdir .* belongs to a run that was not started from Python: resume it"
+        UserError, match="^workdir .* belongs to a run that was not started from a table: resume it"
     ):
         train(NumericKG.from_table(TABLE, name="name"), workdir=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]

@@ -100,10 +100,24 @@ def made_folders(commands: list[list[str]]) -> set[str]:
 
 @pytest.fixture
 def with_folders(tmp_path):
-    """A function that puts the path of a graph for the folder in `numcoke train FOLDER`."""
+    """A function that puts the path of a graph or table for the one in `numcoke train FOLDER`."""
 
     def replaced(words: list[str], made: set[str]) -> list[str]:
         name, colon, preset = "".join(words[2:3]).partition(":")
+        if words[1:2] == ["train"] and name.endswith(".csv"):
+            options = dict(word.removeprefix("--").split("=", 1) for word in words[3:] if "=" in word)
+            columns = [options[option] for option in ("name", "relations", "fields") if option in options]
+            header = ",".join(columns).split(",")
+            rows = [",".join(f"{row}{place}" for place in range(len(header))) for row in range(1, 31)]
+            (tmp_path / name).write_text(
+                "\n".join(
+                    [
+                        ",".join([*header, "more"]),
+                        *(f"{row},{len(row)}.{place}" for place, row in enumerate(rows)),
+                    ]
+                )
+            )
+            return [*words[:2], f"{tmp_path / name}{colon}{preset}", *words[3:]]
         if words[1:2] != ["train"] or name not in made | {"DIR"}:
             return words
         folder = tmp_path / name

@@ -13,14 +13,14 @@ import dataclasses
 import os
 
 from numcoke_jax.cli.build_facts import OWN_OPTIONS, add_fact_options, build_from_facts
-from numcoke_jax.cli.columns import add_reading_options, split_names
+from numcoke_jax.cli.columns import add_table_options, split_names
 from numcoke_jax.cli.commands import Once, OneLineParser, as_shares, as_typed
 from numcoke_jax.config.schema import KEYS
 from numcoke_jax.data.files.folder import write_folder
 from numcoke_jax.data.files.numbers import Reading
 from numcoke_jax.data.load import build_graph
 from numcoke_jax.data.public.tables import known_table
-from numcoke_jax.data.tables.cells import read_table
+from numcoke_jax.data.tables.cells import TableFile, read_table
 from numcoke_jax.data.tables.comparisons import DIRECTIONS, GROUPS, OWN_TABLE, PROTOCOLS, ComparisonSettings
 from numcoke_jax.data.tables.facts import BY_COLUMN, BY_ORDER
 from numcoke_jax.data.tables.known import TABLES, EntityTable
@@ -57,15 +57,8 @@ def add_options(parser: OneLineParser, command: str) -> None:
     parser.set_defaults(run=_run)
     parser.description = "Build a numeric knowledge graph, a folder in text layout, from tables."
     parser.epilog = EPILOG
+    add_table_options(parser)
     known = ", ".join(TABLES)
-    for name, meaning in (
-        ("name", "that name an entity, joined by ', '; index: the number of the row"),
-        ("relations", "with numbers that get a relation (default: all fields, or a known table's own)"),
-        ("fields", "with numbers stored as literals, besides those of --relations (default: all)"),
-        ("categories", "that become facts, such as artist: (song, artist, its value)"),
-    ):
-        parser.add_argument(f"--{name}", metavar="COLUMN,...", help=f"the columns {meaning}")
-    add_reading_options(parser)
     parser.add_argument(
         "--table",
         action=Once,
@@ -173,17 +166,22 @@ def chosen_table(options: argparse.Namespace) -> tuple[EntityTable, tuple[str, .
         raise UserError(f"--table: no file and no known table {path!r}; {suggestion(path, TABLES)}")
     if options.dir:
         raise UserError("--dir: only known tables are looked for there; omit it, or write it into --table")
-    file = dataclasses.replace(read_table(path), reading=Reading(options.dates, options.parse))
+    return own_entities(options, read_table(path))
+
+
+def own_entities(options: argparse.Namespace, file: TableFile) -> tuple[EntityTable, tuple[str, ...]]:
+    """The entities of a user's own table, by `add_table_options`, and the fields that get a relation."""
+    file = dataclasses.replace(file, reading=Reading(options.dates, options.parse))
     if not options.name:
         raise UserError(
             f"--name: give the column that names an entity, or --name={INDEX} for the number of the row; "
             f"{suggestion('', file.columns)}"
         )
     names = split_names("--name", options.name, (*file.columns, INDEX))
-    compared = split_names("--relations", options.relations, file.columns) if options.relations else ()
-    stored = split_names("--fields", options.fields, file.columns) if options.fields else ()
-    given = options.categories
-    categories = split_names("--categories", given, file.columns) if given else ()
+    compared, stored, categories = (
+        split_names(f"--{option}", given, file.columns) if (given := getattr(options, option)) else ()
+        for option in ("relations", "fields", "categories")
+    )
     table = own_table(file, names, compared, stored, categories)
     return table, compared or table.fields
 

@@ -1,5 +1,6 @@
 """Columns of a table, as a command line names and reads them."""
 
+import argparse
 from collections.abc import Collection
 
 from numcoke_jax.cli.commands import OneLineParser, as_typed
@@ -12,8 +13,22 @@ READING = {  # the options that a `Reading` is made of: what they may be, and th
     "parse": (PARSED, "numbers may be written 14.2 %%, 1,065, $12 (default: plain ones only)"),
 }
 
+TABLE_OPTIONS = {  # which columns of a table are what
+    "name": "that name an entity, joined by ', '; index: the number of the row",
+    "relations": "with numbers that get a relation (default: all fields, or a known table's own)",
+    "fields": "with numbers stored as literals, besides those of --relations (default: all)",
+    "categories": "that become facts, such as artist: (song, artist, its value)",
+}
 
-def add_reading_options(parser: OneLineParser) -> None:
+
+def add_table_options(parser: OneLineParser | argparse._ArgumentGroup) -> None:
+    """The options about columns of a table with a row per entity, `TABLE_OPTIONS` and `READING`."""
+    for name, meaning in TABLE_OPTIONS.items():
+        parser.add_argument(f"--{name}", metavar="COLUMN,...", help=f"the columns {meaning}")
+    add_reading_options(parser)
+
+
+def add_reading_options(parser: OneLineParser | argparse._ArgumentGroup) -> None:
     """--dates and --parse: which cells of a table are numbers besides plain ones; "": no others."""
     for name, (allowed, meaning) in READING.items():
         parser.add_argument(f"--{name}", choices=allowed, default="", help=meaning)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ml_collections import ConfigDict
 
+from numcoke_jax.cli.columns import add_table_options
 from numcoke_jax.cli.commands import OneLineParser, add_cache_option, as_folder
 from numcoke_jax.cli.parser import parse_arguments
+from numcoke_jax.cli.train_table import graph_of_table, refuse_table_options, table_file
 from numcoke_jax.config.checks import check_config, closest_key
 from numcoke_jax.config.files import (
     canonical_config,
@@ -22,7 +24,7 @@ from numcoke_jax.config.files import (
 from numcoke_jax.config.overrides import override
 from numcoke_jax.config.presets import PRESETS
 from numcoke_jax.config.schema import KEYS, choices
-from numcoke_jax.runs.file_names import CONFIG_FILE
+from numcoke_jax.runs.file_names import CONFIG_FILE, GRAPH_FOLDER
 from numcoke_jax.runs.stored import run_config
 from numcoke_jax.system.errors import CLOSE_ENOUGH, LONGEST_REASON, UserError, printable, shown_path
 from numcoke_jax.system.files import home_path
@@ -30,7 +32,8 @@ from numcoke_jax.system.processes import initial_arguments, join, process_settin
 from numcoke_jax.system.watched import end_if_lost, watch
 
 if TYPE_CHECKING:
-    from numcoke_jax.data.graph import LoadedGraph
+    from numcoke_jax.data.numeric_kg import NumericKG
+    from numcoke_jax.runs.screen import Screen
 
 DEFAULT_CONFIG = "cars"
 INTERRUPTED = "interrupted; the same command resumes from the last checkpoint"
@@ -38,6 +41,7 @@ EPILOG = """\
 examples:
   numcoke train spotify --seed=1 --train.epochs=50
   numcoke train FOLDER                      (with train.txt, ...; no config)
+  numcoke train cars.csv --name=Name        (a table; no config)
   numcoke train credit --data.path=FOLDER   (with the settings of a config)
   numcoke train credit:paper                (the paper's model, no extension)
   numcoke eval --workdir=runs/credit-seed0 --eval.calibration=relation
@@ -50,8 +54,8 @@ class Command:
 
     With `overwrite` the run already in the folder is archived first.  `notices` report what has no effect;
     `processes` are the settings by which several processes find each other;
-    `cache` keeps what is compiled; `verbose` shows every config key.  `loaded` is the graph that the config
-    was chosen for, if none was named, and `chosen` the line that says what was chosen.
+    `cache` keeps what is compiled; `verbose` shows every config key.  `kg` is the graph of a folder or table
+    in place of a config, that one was chosen for, and `chosen` the line that says what was chosen.
     """
 
     config: ConfigDict
@@ -62,7 +66,7 @@ class Command:
     processes: dict[str, str] = dataclasses.field(default_factory=dict)
     cache: bool = True
     verbose: bool = False
-    loaded: "LoadedGraph | None" = dataclasses.field(default=None, compare=False)
+    kg: "NumericKG | None" = dataclasses.field(default=None, compare=False)
     chosen: str = ""
 
 
@@ -82,7 +86,7 @@ def parse_command_line(arguments: Sequence[str]) -> Command:
 def add_options(parser: OneLineParser, command: str) -> None:
     """The options of `train` or `eval`: flags, and one for each key of the config."""
     parser.set_defaults(checked=command_of, run=run, keys=[])
-    parser.usage = "%(prog)s [CONFIG|DIR[:PRESET]] [--workdir=FOLDER] [--KEY=VALUE ...]"
+    parser.usage = "%(prog)s [CONFIG|DIR|TABLE] [--workdir=FOLDER] [--KEY=VALUE ...]"
     parser.epilog = EPILOG
     names = ", ".join(shipped_configs())
     default = "the run's own, if --workdir is given; else " if command == "eval" else ""
@@ -90,9 +94,9 @@ def add_options(parser: OneLineParser, command: str) -> None:
         "file",
         nargs="?",
         metavar="CONFIG[:PRESET]",
-        help="a folder with train.txt, whose facts decide the settings; or a Python file with get_config(), "
-        f"or the name of one that comes with the package: {names} (default: {default}{DEFAULT_CONFIG}); "
-        f"the preset is one of {', '.join(PRESETS)}",
+        help="a folder with train.txt, or a table, whose facts decide the settings; or a Python file with "
+        f"get_config(), or the name of one that comes with the package: {names} (default: "
+        f"{default}{DEFAULT_CONFIG}); the preset is one of {', '.join(PRESETS)}",
     )
     parser.add_argument("--config", metavar="CONFIG", help="the same, as a flag")
     where = (
@@ -106,6 +110,8 @@ def add_options(parser: OneLineParser, command: str) -> None:
     add_cache_option(parser)
     parser.add_argument("--verbose", action="store_true", help="show every config key, not only changed ones")
     parser.add_argument("--flagfile", metavar="FILE", help="more flags, one per line")
+    if command == "train":
+        add_table_options(parser.add_argument_group("a table in place of CONFIG, a row for each entity"))
     places = parser.add_argument_group("one of N processes of the same command")
     places.add_argument("--coordinator", metavar="HOST:PORT", help="of process 0; auto asks the cluster")
     places.add_argument("--processes", metavar="N", help="how many there are")
@@ -142,49 +148,62 @@ def command_of(options: argparse.Namespace) -> Command:
     if options.overwrite and options.command == "eval":
         raise UserError("--overwrite has no meaning with eval, which only reads the workdir")
     named = _named_config(options)
+    table, preset = table_file(named)
+    if not table:
+        refuse_table_options(options, named)
+    folder, preset = ("", preset) if table else graph_folder(named)
     notices: list[str] = []
-    chosen, loaded = "", None
+    chosen, kg = "", None
     workdir, evaluates = options.workdir, options.command == "eval"
     if evaluates and not named and workdir and (workdir / CONFIG_FILE).exists():
         config = run_config(workdir, notices.append)
-    elif graph_folder(named)[0]:
-        config, chosen, loaded = _chosen_for(named, options.keys)
+    elif table or folder:
+        kg = graph_of_table(table, options) if table else _graph_of_folder(folder, options.keys)
+        config, chosen = _chosen_for(kg, preset)
+        config.data.path = folder
     else:
         config = load_config(named or DEFAULT_CONFIG)
-    table = config.data.table
+    named_table = config.data.table
     override(config, options.keys)
+    if not workdir:
+        workdir = default_workdir(named or DEFAULT_CONFIG, config, named_table)
+    if table:
+        config.data.path = str(workdir.resolve() / GRAPH_FOLDER)
     check_config(config)
     config = canonical_config(config).lock()
-    notices += _without_effect(config, [key for key, _ in options.keys])
+    if not table:
+        notices += _without_effect(config, [key for key, _ in options.keys])
     return Command(
         config=config,
-        workdir=workdir or default_workdir(named or DEFAULT_CONFIG, config, table),
+        workdir=workdir,
         mode=options.command,
         overwrite=options.overwrite,
         notices=tuple(notices),
         cache=not options.no_cache,
         verbose=options.verbose,
-        loaded=loaded,
+        kg=kg,
         chosen=chosen,
         processes=process_settings(vars(options)),
     )
 
 
-def _chosen_for(named: str, keys: Sequence[tuple[str, str]]) -> "tuple[ConfigDict, str, LoadedGraph]":
-    """The config of a graph's folder with or without a preset, what to say about it, and the graph."""
+def _graph_of_folder(folder: str, keys: Sequence[tuple[str, str]]) -> "NumericKG":
     from numcoke_jax.data.load import load_folder  # with pandas, which no wrong flag should wait for
-    from numcoke_jax.runs.chosen import chosen_config
+    from numcoke_jax.data.numeric_kg import NumericKG
 
-    folder, preset = graph_folder(named)
     if "data.path" in dict(keys):
         raise UserError(f"{shown_path(folder)} and --data.path: give only one graph")
     # A value that is not allowed is refused later, with all other keys.
     given = {name: dict(keys).get(f"data.{name}") for name in ("bad_values", "dates")}
     known = {name: value for name, value in given.items() if value in choices(f"data.{name}")}
-    loaded = load_folder(folder, **known)
-    config, chosen = chosen_config(loaded.graph, preset)
-    config.data.path = folder
-    return config, chosen, loaded
+    return NumericKG(load_folder(folder, **known))
+
+
+def _chosen_for(kg: "NumericKG", preset: str) -> tuple[ConfigDict, str]:
+    """The config of a graph with or without a preset, and what to say about it."""
+    from numcoke_jax.runs.chosen import chosen_config
+
+    return chosen_config(kg.graph, preset, compared=kg.comparisons is not None)
 
 
 def _named_config(options: argparse.Namespace) -> str:
@@ -206,9 +225,10 @@ def default_workdir(config_path: str, config: ConfigDict, table: str) -> Path:
     """runs/CONFIG[-PRESET][-DATA]-seedN, such as runs/credit-paper-credit_mini-seed0.
 
     DATA is the folder of `data.path`, or a `data.table` other than that of the config file, `table`.  A
-    folder in place of a config gives its own name.
+    folder or table in place of a config gives its own name, with the ending: runs/cars.csv-seed0.
     """
-    folder, preset = graph_folder(config_path)
+    file, preset = table_file(config_path)
+    folder, preset = (file, preset) if file else graph_folder(config_path)
     if folder:
         names = [home_path(folder).resolve().name, *filter(None, [preset])]
         return Path("runs") / "-".join([*names, f"seed{config.seed}"])
@@ -228,6 +248,19 @@ def _without_effect(config: ConfigDict, overridden: Sequence[str]) -> list[str]:
         return []
     shown = printable(", ".join(dict.fromkeys(idle)), LONGEST_REASON)
     return [f"no effect with data.path, whose graph is used as it is: {shown}"]
+
+
+def _kept(command: Command, console: "Screen") -> bool:
+    """Has the graph of a table written into the workdir; whether the run there is still to be moved aside."""
+    from numcoke_jax.runs.kept_graph import keep_graph
+    from numcoke_jax.runs.workdir import archive
+
+    if command.kg is None or command.kg.comparisons is None:
+        return command.overwrite
+    if command.overwrite and (place := archive(command.workdir)):
+        console.note(f"the run that was in {shown_path(command.workdir)} is now {shown_path(place)}")
+    keep_graph(command.kg, command.workdir)
+    return False
 
 
 def run(command: Command) -> int:
@@ -251,10 +284,11 @@ def run(command: Command) -> int:
         console.warn(notice)
     if command.chosen:
         console.note(command.chosen)
-    given: dict[str, Any] = {"loaded": command.loaded} if command.loaded else {}
+    given: dict[str, Any] = {"loaded": command.kg.loaded} if command.kg else {}
     try:
         if command.mode == "train":
-            train_and_evaluate(command.config, command.workdir, console, overwrite=command.overwrite, **given)
+            overwrite = _kept(command, console)
+            train_and_evaluate(command.config, command.workdir, console, overwrite=overwrite, **given)
         else:
             evaluate_only(command.config, command.workdir, console)
     except KeyboardInterrupt:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from numcoke_jax.config.checks import SPLIT_TOLERANCE, check_key_exists, closest_key
+from numcoke_jax.config.checks import SPLIT_TOLERANCE, check_key_exists, closest_key, similar
 from numcoke_jax.config.schema import KEYS
 from numcoke_jax.data.graph import SPLITS
 from numcoke_jax.system.errors import CLOSE_ENOUGH, UserError, did_you_mean, printable, shown_path
@@ -84,10 +84,13 @@ class OneLineParser(argparse.ArgumentParser):
             raise UserError(
                 f"{printable(word)} is not a flag of {self.prog}; numcoke train has --{trained[0]}"
             )
-        hint = did_you_mean(name, [flag for flag in flags if flag.removeprefix("--") not in KEYS])
         key, similarity = closest_key(re.sub(r"^--(no-?)?(config\.)?", "", name))
-        if not hint and "--config" in flags and similarity >= CLOSE_ENOUGH:
-            hint = f"; did you mean --{key}{equals}{printable(value) if equals else ''}?"
+        plain = [flag for flag in flags if flag.removeprefix("--") not in KEYS]
+        key_hint = ""
+        if "--config" in flags and similarity >= CLOSE_ENOUGH:
+            key_hint = f"; did you mean --{key}{equals}{printable(value) if equals else ''}?"
+            plain = [flag for flag in plain if similar(name, flag) >= similarity]
+        hint = did_you_mean(name, plain) or key_hint
         hint = hint or f"; see {self.prog} --help"
         raise UserError(f"{printable(word)} is not a flag of {self.prog}{hint}")
 

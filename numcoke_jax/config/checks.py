@@ -227,13 +227,14 @@ def closest_key(key: str) -> tuple[str, float]:
 
     def similarity(known: str) -> tuple[float, float]:
         known_name = known.rpartition(".")[2]
-        whole = _similarity(key, known)
+        whole = similar(key, known)
         # A shared section is only worth something when the names resemble each other as well.
-        return max(_similarity(name, known_name), whole if section else 0.0), whole
+        return max(similar(name, known_name), whole if section else 0.0), whole
 
     best = max(KEYS, key=similarity)
     return best, similarity(best)[0]
 
 
-def _similarity(left: str, right: str) -> float:
+def similar(left: str, right: str) -> float:
+    """How alike two texts are but for their case, in [0, 1]."""
     return difflib.SequenceMatcher(None, left.lower(), right.lower(), autojunk=False).ratio()

@@ -138,10 +138,7 @@ def _run_file(path: Path) -> types.ModuleType:
     except OSError as error:
         raise UserError(f"cannot read the config file {shown}: {error.strerror}") from error
     if path.suffix.lower() != ".py":
-        raise UserError(
-            f"{shown} is no config file, whose name ends in .py; of a table, build a graph first: numcoke "
-            f"data build --table={shown} --name=COLUMN --out=DIR, and then numcoke train DIR"
-        )
+        raise UserError(f"{shown} is no config file, whose name ends in .py")
     module = types.ModuleType("numcoke_config")
     module.__file__ = str(path)
     try:

@@ -14,6 +14,7 @@ from numcoke_jax.data.load import build_facts, build_graph, load_folder
 from numcoke_jax.data.tables.cells import given_table
 from numcoke_jax.data.tables.comparisons import OWN_TABLE, ComparisonSettings
 from numcoke_jax.data.tables.facts import DEFAULT_SHARES, FactChoice
+from numcoke_jax.data.tables.known import EntityTable
 from numcoke_jax.data.tables.own import INDEX, no_text, own_table
 from numcoke_jax.system.errors import UserError, plural, plural_of
 
@@ -89,9 +90,15 @@ class NumericKG:
         file = given_table("table", table, Reading(dates, parse), INDEX if INDEX in names else "")
         entities = own_table(file, names, compared, stored, symbolic)
         chosen = dataclasses.replace(OWN_TABLE, **settings)
-        fields_of_relations = compared or entities.fields
-        comparisons = {"relations": fields_of_relations, **dataclasses.asdict(chosen)}
-        return cls(build_graph(entities, fields_of_relations, chosen), comparisons)
+        return cls.compared(entities, compared or entities.fields, chosen)
+
+    @classmethod
+    def compared(
+        cls, entities: EntityTable, relations: Sequence[str], settings: ComparisonSettings
+    ) -> "NumericKG":
+        """The comparative graph of entities, with how it was made; arguments and errors of `build_graph`."""
+        comparisons = {"relations": tuple(relations), **dataclasses.asdict(settings)}
+        return cls(build_graph(entities, relations, settings), comparisons)
 
     @classmethod
     def from_facts(

@@ -21,12 +21,13 @@ SHIPPED = "numeric"
 SHOWN_NOISY = 3
 
 
-def chosen_config(graph: NumericGraph, preset: str = "") -> tuple[ConfigDict, str]:
+def chosen_config(graph: NumericGraph, preset: str = "", *, compared: bool = False) -> tuple[ConfigDict, str]:
     """The config for a graph, apart from where it is, and one line that says what was chosen and why.
 
     Args:
       graph: its training and validation facts are looked at.
       preset: one of `presets.PRESETS`; "": the shipped one.
+      compared: its comparisons are those of a table's values: strict, whatever a few facts look like.
 
     Raises:
       UserError: there is no such preset.
@@ -38,7 +39,7 @@ def chosen_config(graph: NumericGraph, preset: str = "") -> tuple[ConfigDict, st
     noisy = {name: share for relation, name, share in _noisy(graph, facts) if relation in compare}
     others = graph.num_relations - len(compare)
     strict = len(compare) - len(noisy)
-    config.eval.selection = "seen" if noisy or others else "reversed"
+    config.eval.selection = "seen" if (noisy or others) and not compared else "reversed"
     found = []
     if strict:
         found.append(plural(strict, "strict comparison"))

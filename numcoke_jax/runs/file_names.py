@@ -1,6 +1,7 @@
 """Names of what a workdir holds."""
 
-GRAPH_FOLDER = "graph"  # of a run that was started from a table in memory
+GRAPH_FOLDER = "graph"  # of a run that was started from a table
+COMPARISONS_FILE = "comparisons.json"  # how that table was compared
 CONFIG_FILE = "config.json"
 VOCABULARY_FILE = "vocabulary.json"
 CHECKPOINTS_FOLDER = "checkpoints"

@@ -73,7 +73,7 @@ def test_shipped_configs_go_by_name_anywhere(tmp_path: Path, monkeypatch: pytest
     command = parse("train", "credit:paper")
     assert (command.config.data.table, str(command.workdir)) == ("credit", "runs/credit-paper-seed0")
     (tmp_path / "credit").write_text("")  # a file of one's own comes first
-    with pytest.raises(UserError, match="^credit is no config file, whose name ends in .py; of a table"):
+    with pytest.raises(UserError, match="^credit is no config file, whose name ends in .py, and no table"):
         parse("train", "credit")
 
 

@@ -63,7 +63,7 @@ def test_a_table_becomes_what_the_readme_shows(
     cars = pd.read_json(local_data.cars.filepath)
     cars.assign(Year=cars["Year"].str[:4]).to_csv("cars.csv", index=False)
     commands, shown = transcript("A table of your own")
-    commands[0].append("--group-size=100")
+    commands[0].append("--data.group_size=100")
     for words in commands:
         assert main(words[1:]) == 0
     printed = capsys.readouterr()

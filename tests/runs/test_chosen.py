@@ -78,7 +78,7 @@ def test_a_folder_stands_for_a_config(tmp_path: Path, monkeypatch: pytest.Monkey
     folder = folder_of(tmp_path / "mine", above=STRICT)
     command = parse_command_line(["train", str(folder), "--seed=3"])
     assert command.config.data.path == str(folder) and command.config.seed == 3
-    assert command.config.eval.selection == "reversed" and command.loaded is not None
+    assert command.config.eval.selection == "reversed" and command.kg is not None
     assert command.workdir == Path("runs/mine-seed3") and command.chosen.startswith("settings: ")
     paper = parse_command_line(["train", f"{folder}:paper"])
     assert paper.workdir == Path("runs/mine-paper-seed0") and not paper.config.score.order_core

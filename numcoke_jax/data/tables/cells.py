@@ -110,6 +110,15 @@ class TableFile:
         return column_numbers(self.column(name), self.reading)
 
 
+def table_suffix(path: Path) -> str:
+    """How the name of a table file ends, without .gz, in lower case; "" if it is not one's."""
+    suffix = path.suffix.lower()
+    if suffix == ".gz":
+        suffix = Path(path.stem).suffix.lower()
+        return suffix if suffix in TEXT_SUFFIXES else ""
+    return suffix if suffix in (*SUFFIXES, ".zip") else ""
+
+
 def read_table(path: str | Path) -> TableFile:
     """Reads a csv, tsv, parquet or xlsx file (its first sheet); csv and tsv also as .gz, or alone in a .zip.
 
@@ -125,11 +134,8 @@ def read_table(path: str | Path) -> TableFile:
     path = Path(path)
     if os.path.isdir(path):
         raise UserError(f"{path}: is a folder; give the path of a table file")
-    suffix = path.suffix.lower()
-    if suffix == ".gz":
-        suffix = Path(path.stem).suffix.lower()
-        suffix = suffix if suffix in TEXT_SUFFIXES else ".gz"
-    if suffix not in (*SUFFIXES, ".zip"):
+    suffix = table_suffix(path)
+    if not suffix:
         raise UserError(f"{path}: a table's name ends in {', '.join(SUFFIXES)} (csv and tsv also .gz, .zip)")
     try:
         if suffix == ".parquet":

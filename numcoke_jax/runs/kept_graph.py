@@ -1,0 +1,35 @@
+"""The graph of a run that was started from a table, kept in its workdir: the run needs nothing else."""
+
+from pathlib import Path
+
+from numcoke_jax.data.files.folder import write_folder
+from numcoke_jax.data.graph import graph_hash
+from numcoke_jax.data.load import load_folder
+from numcoke_jax.data.numeric_kg import NumericKG
+from numcoke_jax.runs.file_names import COMPARISONS_FILE, CONFIG_FILE, GRAPH_FOLDER
+from numcoke_jax.system.errors import UserError, shown_path
+from numcoke_jax.system.files import write_json_atomically
+
+
+def keep_graph(kg: NumericKG, workdir: Path) -> None:
+    """Write the graph of a run, and how it was made, into its workdir, or check that they are already there.
+
+    Raises:
+      UserError: the workdir holds another graph, or a run whose graph is elsewhere.
+    """
+    shown, folder = shown_path(workdir), workdir / GRAPH_FOLDER
+    if folder.exists():
+        if graph_hash(load_folder(str(folder)).graph) != graph_hash(kg.graph):
+            raise UserError(
+                f"workdir {shown} belongs to another graph, the one in its folder {folder.name}: give that "
+                "graph or another workdir, or remove this workdir to start over"
+            )
+    elif (workdir / CONFIG_FILE).exists():
+        raise UserError(
+            f"workdir {shown} belongs to a run that was not started from a table: resume it with numcoke "
+            "train and its config, or give another workdir"
+        )
+    else:
+        write_folder(kg.graph, folder)
+    if kg.comparisons is not None and not (workdir / COMPARISONS_FILE).exists():
+        write_json_atomically(workdir / COMPARISONS_FILE, kg.comparisons)

@@ -1,0 +1,100 @@
+"""`numcoke train TABLE`: the graph that `data build` writes, trained on and kept; mistakes in one line."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from numcoke_jax.cli.command_line import parse_command_line
+from numcoke_jax.cli.main import main
+from numcoke_jax.data.graph import graph_hash
+from numcoke_jax.data.load import load_folder
+from numcoke_jax.system.errors import UserError
+
+RUN = Path("runs/towns.csv-seed0")
+TRAIN = ["train", "towns.csv", "--name=town", "--relations=height"]
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a table of 30 towns."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    heights = rng.permutation(30) * 10.5
+    frame = pd.DataFrame({"town": [f"t{row}" for row in range(30)], "height": heights, "area": heights**2})
+    frame.to_csv("towns.csv", index=False)
+    return tmp_path
+
+
+def test_a_table_is_trained_on_as_the_folder_that_is_built_of_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = ["--data.group_size=12", "--data.missing_rate=0.1", "--data.seed=3"]
+    build = ["--group-size=12", "--missing-rate=0.1", "--seed=3", "--out=built"]
+    assert main(["data", "build", "--table=towns.csv", *TRAIN[2:], *build]) == 0
+    assert main([*TRAIN, *asked]) == 0
+    said = capsys.readouterr()
+    assert "settings: preset numeric, eval.selection=reversed; 1 strict comparison, 2 fields" in said.out
+    assert "no effect" not in said.out and said.err == ""
+    kept = load_folder(str(RUN / "graph")).graph
+    assert graph_hash(kept) == graph_hash(load_folder("built").graph)
+    compared = json.loads((RUN / "comparisons.json").read_text())
+    assert compared["relations"] == ["height"] and (compared["group_size"], compared["seed"]) == (12, 3)
+    assert json.loads((RUN / "config.json").read_text())["data.path"] == str(RUN.resolve() / "graph")
+    report = (RUN / "report.json").read_bytes()
+    Path("towns.csv").rename("elsewhere.csv")
+    assert main(["eval", f"--workdir={RUN}"]) == 0, "the run needs the table no more"
+    Path("elsewhere.csv").rename("towns.csv")
+    assert main([*TRAIN, *asked]) == 0
+    assert "the run is complete at step 1: nothing to train" in capsys.readouterr().out
+    assert json.loads(report)["test"] == json.loads((RUN / "report.json").read_text())["test"]
+    with_other_facts = [*TRAIN, *asked[:2], "--data.seed=4"]
+    assert main(with_other_facts) == 2
+    line = f"error: workdir {RUN} belongs to another graph, the one in its folder graph: give that graph or"
+    assert capsys.readouterr().err.startswith(line)
+    assert main([*with_other_facts, "--overwrite"]) == 0
+    assert (RUN.parent / f"{RUN.name}.old-1" / "report.json").exists()
+    assert graph_hash(load_folder(str(RUN / "graph")).graph) != graph_hash(kept)
+
+
+def test_presets_and_keys_are_those_of_a_folder() -> None:
+    command = parse_command_line(["train", "towns.csv:paper", "--name=town", "--model.dim=8"])
+    assert command.workdir == Path("runs/towns.csv-paper-seed0")
+    assert command.config.model.dim == 8 and not command.config.score.order_core
+    assert command.config.eval.selection == "reversed" and command.kg is not None
+    assert command.kg.graph.num_relations == 2 and command.kg.graph.num_fields == 2
+
+
+MISTAKES = [
+    (["train", "towns.csv"], "--name: give the column that names an entity, or --name=index"),
+    (["train", "towns.csv", "--name=twon"], "--name: no column 'twon'; did you mean 'town'?"),
+    (["train", "towns.csv:papr", "--name=town"], "--config: there is no preset 'papr'; did you mean paper?"),
+    (
+        [*TRAIN, "--data.table=cars"],
+        "--data.table has no meaning with a table of one's own, which has --name",
+    ),
+    ([*TRAIN, "--data.path=x"], "--data.path has no meaning with a table of one's own"),
+    ([*TRAIN, "--data.group_size=x"], "data.group_size=x has the wrong type: needs an integer"),
+    ([*TRAIN, "--data.group_size=1"], "data.group_size=1 is out of range"),
+    ([*TRAIN, "--processes=2", "--process=0"], "towns.csv: of several processes, each reads a graph that is"),
+    (["train", "town.csv", "--name=town"], "--name is about the columns of a table, and there is no file"),
+    (
+        ["train", "cars", "--dates=year"],
+        "--dates is about the columns of a table, and cars is none: give one",
+    ),
+    (["train", "--name=town"], "--name is about the columns of a table, and none is given: give one, as in"),
+    (["eval", "towns.csv"], "towns.csv: eval ranks the facts of a run: give its --workdir alone"),
+    (["train", "graph/train.txt"], "graph/train.txt is one file of a graph: give its folder, graph"),
+]
+
+
+@pytest.mark.parametrize(("words", "line"), MISTAKES, ids=[line[:40] for _, line in MISTAKES])
+def test_a_mistake_is_one_line_and_writes_nothing(words: list[str], line: str) -> None:
+    Path("graph").mkdir()
+    Path("graph/train.txt").write_text("a\tr\tb\n")
+    with pytest.raises(UserError) as refused:
+        parse_command_line(words)
+    assert str(refused.value).startswith(line) and "\n" not in str(refused.value)
+    assert sorted(path.name for path in Path().iterdir()) == ["graph", "towns.csv"]
