@@ -25,7 +25,10 @@ def show(found: Mapping[str, Any], top: int, console: Console) -> None:
     columns = ("field", "by relation", ">cells", ">covered", ">mean width")
     console.table("Coverage", remark, columns, rows)
     for kind in (kind for kind, factor in found["factors"].items() if factor is None):
-        console.warn(f"too few observed cells {kind} for this --level: their intervals are the whole range")
+        console.warn(
+            f"too few observed cells {kind} to cover {100 * found['level']:g}% of them: their intervals are "
+            "the whole range"
+        )
     cells = sorted(found["cells"], key=lambda cell: (cell["high_rank"] - cell["low_rank"]) / cell["of"])
     shown = [
         (

@@ -399,7 +399,7 @@ def test_long_names_and_open_ends_fit_in_80_columns(capsys: pytest.CaptureFixtur
 def test_too_few_hidden_cells_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     impute_view.show(impute(table_run(Holes.drawn(0, count=8)), level=0.99), 5, Console())
     told = "".join(capsys.readouterr())
-    assert "too few observed cells without facts for this --level" in told
+    assert "too few observed cells without facts to cover 99% of them: their" in told
 
 
 def test_a_field_that_no_relation_compares_is_imputed_from_other_fields() -> None:
