@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from experiments import published
+from numcoke_jax.config.checks import flatten
+from numcoke_jax.config.presets import apply_preset
+from numcoke_jax.config.schema import default_config
 from numcoke_jax.system.errors import UserError
 
 FACTS = {"train": 8, "valid": 1, "test": 2}
@@ -41,6 +44,19 @@ def test_both_sides_are_asked_the_same(tmp_path: Path) -> None:
     assert config.train.eval_every_epochs == 7 and not config.train.patience, "the last epoch counts"
     assert config.data.inverse and config.model.name == "rotate" and config.model.attributes == "none"
     assert published.asked_of(commands["umls", "tucker", 3], "tucker")["margin"] == 0.0
+
+
+def test_what_is_compared_does_not_follow_the_shipped_config(tmp_path: Path) -> None:
+    """Its sampled candidates and its loss are for a graph a hundred times larger."""
+    (tmp_path / "umls").mkdir()
+    commands = published.commands_of(options_of(tmp_path, "--seeds=0"), {"umls": tmp_path / "umls"})
+    for (_, model, _), command in commands.items():
+        expected = default_config()
+        apply_preset(expected, model)
+        given = {**published.SHARED, **published.OF_MODEL[model]}
+        idle = {"data.table", "data.path", "numeric.missing", "score.order", "train.eval_every_epochs"}
+        found, plain = flatten(command.config), flatten(expected)
+        assert {key for key in found if key not in idle and found[key] != given.get(key, plain[key])} == set()
 
 
 @pytest.mark.parametrize("flags", [["--models=rotat"], ["--graphs=umsl"]])
