@@ -90,12 +90,14 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
     ]
     model = model_of(asked, train, ShiftedLoss())
     optimizer = torch.optim.Adam(model.parameters(), lr=asked["learning_rate"])
+    facts = train.mapped_triples  # each a query from its head and one from its tail
+    queries = sum(len(torch.unique(pairs, dim=0)) for pairs in (facts[:, :2], facts[:, 1:]))
     began = time.perf_counter()
     loop = LCWATrainingLoop(model=model, triples_factory=train, optimizer=optimizer)
     loop.train(
         train,
         num_epochs=asked["epochs"],
-        batch_size=asked["batch"],
+        batch_size=math.ceil(queries / asked["steps"]),
         drop_last=False,
         use_tqdm=False,
         use_tqdm_batch=False,
@@ -116,6 +118,7 @@ def answer(asked: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "mrr": mrr,
         "facts": {"train": train.num_triples, "valid": others[0].num_triples, "test": others[1].num_triples},
+        "queries": queries,
         "seconds": seconds,
         "parameters": sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad),
         "versions": {"pykeen": get_version(), "torch": torch.__version__},

@@ -38,12 +38,12 @@ def test_both_sides_are_asked_the_same(tmp_path: Path) -> None:
     commands = published.commands_of(options, {"umls": tmp_path / "umls"})
     assert list(commands) == [("umls", name, seed) for name in ("rotate", "tucker") for seed in (3, 5)]
     config = commands["umls", "rotate", 5].config
-    asked = published.asked_of(commands["umls", "rotate", 5], "rotate")
-    assert (asked["dim"], asked["seed"], asked["epochs"], asked["batch"]) == (64, 5, 7, 256)
-    assert (asked["norm"], asked["margin"]) == (config.score.norm, config.score.margin) == (2, 6.0)
+    asked = published.asked_of(commands["umls", "rotate", 5], "rotate", 8)
+    assert (asked["dim"], asked["seed"], asked["epochs"], asked["steps"]) == (64, 5, 7, 8)
+    assert (asked["norm"], asked["margin"]) == (config.score.norm, config.score.margin) == (2, 2.0)
     assert config.train.eval_every_epochs == 7 and not config.train.patience, "the last epoch counts"
     assert config.data.inverse and config.model.name == "rotate" and config.model.attributes == "none"
-    assert published.asked_of(commands["umls", "tucker", 3], "tucker")["margin"] == 0.0
+    assert published.asked_of(commands["umls", "tucker", 3], "tucker", 8)["margin"] == 0.0
 
 
 def test_what_is_compared_does_not_follow_the_shipped_config(tmp_path: Path) -> None:
@@ -57,6 +57,13 @@ def test_what_is_compared_does_not_follow_the_shipped_config(tmp_path: Path) -> 
         idle = {"data.table", "data.path", "numeric.missing", "score.order", "train.eval_every_epochs"}
         found, plain = flatten(command.config), flatten(expected)
         assert {key for key in found if key not in idle and found[key] != given.get(key, plain[key])} == set()
+
+
+def test_the_steps_of_an_epoch_are_read_off_the_run(tmp_path: Path) -> None:
+    entries = [{"step": 24, "epoch": 3, "kind": "train"}, {"step": 56, "epoch": 7, "kind": "train"}]
+    lines = [json.dumps(entry) for entry in [*entries, {"step": 56, "epoch": 7, "kind": "valid"}]]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    assert published.steps_of(tmp_path) == 8
 
 
 @pytest.mark.parametrize("flags", [["--models=rotat"], ["--graphs=umsl"]])
@@ -143,6 +150,9 @@ def test_the_whole_is_printed_written_and_not_made_again(
     def fake_rounds(commands: dict, tell: Any) -> dict:
         reports = {key: report_of(0.39) for key in commands}
         for key, report in reports.items():
+            workdir = commands[key].workdir
+            workdir.mkdir(parents=True, exist_ok=True)
+            (workdir / "metrics.jsonl").write_text('{"step": 16, "epoch": 2, "kind": "train"}\n')
             tell(key, report)
         return reports
 
