@@ -9,9 +9,9 @@ the rest to be false: the report has its error too.  For T and b together, label
 T above 0.
 
 Which triples are labelled follows `eval.selection`, as the choice of the model did: "reversed" takes each
-validation fact and its reverse, which a strict order makes false, so p answers "which of the two is it?"; the
-other rules take every tail of a validation fact's query that is not a training fact, so p answers "is this a
-fact of the graph?".
+validation fact and its reverse, which a strict order makes false, so p answers "which of the two is it?"
+(each way of a pair that is a fact both ways is once true and once false); the other rules take every tail of
+a validation fact's query that is not a training fact, so p answers "is this a fact of the graph?".
 
 In that case the facts of the test split are among those tails, without a label: only a share c of the facts
 that training does not know is marked true.  So a label is expected with probability c p, not p, and (T, b)
@@ -188,12 +188,13 @@ def labelled_scores(
             block = heads[begin : begin + len(scores)]
             true = asked.mask(block, relation, graph.num_entities)
             if turned is not None:
-                used = true | turned.mask(block, relation, graph.num_entities)
+                false = turned.mask(block, relation, graph.num_entities)
             else:
                 assert left_out is not None
-                used = true | ~left_out.mask(block, relation, graph.num_entities)
-                hidden += int((used & ~true & unlabelled.mask(block, relation, graph.num_entities)).sum())
-            parts.append((scores[used].astype(np.float64), true[used], relation))
+                false = ~true & ~left_out.mask(block, relation, graph.num_entities)
+                hidden += int((false & unlabelled.mask(block, relation, graph.num_entities)).sum())
+            for label, used in ((True, true), (False, false)):
+                parts.append((scores[used].astype(np.float64), np.full(used.sum(), label), relation))
     labels = np.concatenate([np.empty(0, bool), *(labels for _, labels, _ in parts)])
     of_parts = np.array([relation for _, _, relation in parts], np.int64)
     return Labelled(

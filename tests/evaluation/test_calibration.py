@@ -79,6 +79,15 @@ def test_facts_of_the_test_split_count_as_unlabelled_unless_reverses_are_the_fal
     assert set(shares.values()) == {1.0}
 
 
+def test_of_a_pair_that_is_a_fact_both_ways_each_way_is_won_half_of_the_time() -> None:
+    """Won and lost once each: a coin is calibrated there, and not one that calls both ways true."""
+    both_ways = graph_of(train=[[0, 0, 1]], valid=[[1, 0, 2], [2, 0, 1], [3, 0, 0]], test=[])
+    found = labelled_scores(both_ways, "valid", by_formula, selection="reversed", seed=0)
+    assert sorted(zip(found.scores.tolist(), found.labels.tolist(), strict=True)) == [
+        (3, False), (102, False), (102, True), (201, False), (201, True), (300, True)
+    ]  # fmt: skip
+
+
 def test_two_symmetric_scores_have_a_temperature_that_can_be_computed_by_hand() -> None:
     """3 of 4 scores +2 are true and 1 of 4 scores -2: p must be 3/4 at 2, so 2 / T = ln 3."""
     scores = np.array([2.0] * 4 + [-2.0] * 4)
