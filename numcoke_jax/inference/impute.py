@@ -12,7 +12,8 @@ contains its value; the ceil((c + 1) level)-th smallest of these is taken.  It i
 of cells, because an entity without a value is in no comparison of the field in the graph of a table:
 
 - with facts: cells whose entity is in a fact of a relation that compares the field; apart for few and many
-  facts (`intervals.Factors`), as many bracket a cell so well that it needs hardly any width.
+  facts (`intervals.Factors`), as many bracket a cell so well that it needs hardly any width.  Where too few
+  cells have about as many, hidden cells are given as many.
 - without facts: all others.  Hidden cells of this kind lose their facts too, and are expected from the
   entity's other values alone, as the copula of all values has them.
 
@@ -33,11 +34,13 @@ from numcoke_jax.inference.intervals import (
     STREAM,
     Cells,
     Factors,
+    Hidden,
     believed,
     cell_rows,
     field_scales,
     hidden_cells,
     interval_ranks,
+    lacking,
     needed_factor,
     scores_of,
     told_scores,
@@ -71,18 +74,18 @@ def impute(trained: Trained, fields: Sequence[int] | None = None, level: float =
     asked = _asked(graph, fields)
     scores = scores_of(graph, graph.observed)
     scales = field_scales(graph, run.sizes.ordered, scores)
-    hidden, needed = hidden_cells(graph, scales, run.config.seed)
-    factors = Factors.from_hidden(hidden, needed, level)
     told = told_scores(scales, scores)
     missing = Cells.joined([believed(scales[m], told, m, ~graph.observed[:, m]) for m in scales])
-    truth = masked_truth(run)
-    if truth is not None:
+    few = lacking(graph, scales, missing, level)
+    hidden, given = hidden_cells(graph, scales, run.config.seed, few)
+    factors = Factors.from_hidden(hidden, given, level)
+    if (truth := masked_truth(run)) is not None:
         tested = missing.take(truth.observed[missing.entities, missing.fields])
         of_each = factors.of(tested)
         covered = needed_factor(tested, truth.values, graph.values, scores) <= of_each
     else:
-        tested, of_each = hidden, _factors_of_other_half(hidden, needed, level, run.config.seed)
-        covered = needed <= of_each
+        tested, of_each = hidden.cells, _factors_of_other_half(hidden, given, level, run.config.seed)
+        covered = hidden.needed <= of_each
     low, high = interval_ranks(tested, of_each, scores)
     widths = (high - low + 1) / (graph.observed.sum(axis=0)[tested.fields] + 1)
 
@@ -138,13 +141,14 @@ def _asked(graph: NumericGraph, fields: Sequence[int] | None) -> list[int]:
     return found
 
 
-def _factors_of_other_half(cells: Cells, needed: np.ndarray, level: float, seed: int) -> np.ndarray:
-    """Float64 [c]: for each cell the t from the other half of the entities."""
+def _factors_of_other_half(hidden: Hidden, given: Hidden, level: float, seed: int) -> np.ndarray:
+    """Float64 [c]: for each hidden cell the t from the other half of the entities."""
     drawn = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STREAM, 1)))
-    count = int(cells.entities.max(initial=0)) + 1
-    first = np.isin(cells.entities, drawn.permutation(count)[: count // 2])
-    factors = np.empty(len(needed))
-    for half in (first, ~first):
-        of_others = Factors.from_hidden(cells.take(~half), needed[~half], level)
-        factors[half] = of_others.of(cells.take(half))
+    count = int(hidden.cells.entities.max(initial=0)) + 1
+    first = drawn.permutation(count)[: count // 2]
+    in_first, given_first = (np.isin(part.cells.entities, first) for part in (hidden, given))
+    factors = np.empty(len(hidden.needed))
+    for half, given_half in ((in_first, given_first), (~in_first, ~given_first)):
+        of_others = Factors.from_hidden(hidden.take(~half), given.take(~given_half), level)
+        factors[half] = of_others.of(hidden.cells.take(half))
     return factors

@@ -5,7 +5,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,8 @@ KNOWN_BY = ("facts", "values", "nothing")
 NOTHING = 0.95  # width of a position, in those of the whole field, from which nothing is known about it
 KINDS = WITH, WITHOUT = "with facts", "without facts"
 STREAM = 6  # of the run's seed; 5 draws the entities of `eval.inductive`
+GIVEN = 3  # within it, facts for hidden cells
+CANDIDATES = 4  # drawn for each fact that a cell is given, as some repeat others
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +61,50 @@ class Scale:
         """The facts in which none of these entities is."""
         kept = ~(np.isin(self.upper, entities) | np.isin(self.lower, entities))
         return Scale(self.relations, self.upper[kept], self.lower[kept])
+
+    def given(
+        self, counts: np.ndarray, values: np.ndarray, shown: np.ndarray, drawn: np.random.Generator
+    ) -> "Scale":
+        """The facts if some entities are in so many of them, all with others.
+
+        An entity keeps some of its own, drawn at random; if these are too few, it is compared with entities
+        drawn at random, by their values, and as many of these facts are turned around as others contradict
+        the values.
+
+        Args:
+          counts: int [N], of each entity; -1 for the others, whose facts all stay.
+          values: float64 [N], of the field.
+          shown: bool [N], whose values may be compared.
+          drawn: what is drawn.
+        """
+        some = counts >= 0
+        upper, lower = some[self.upper], some[self.lower]
+        one = drawn.permutation(np.flatnonzero(upper != lower))
+        own = np.where(upper, self.upper, self.lower)[one]
+        other = np.where(upper, self.lower, self.upper)[one]
+        more = np.repeat(np.arange(len(counts)), CANDIDATES * counts.clip(0))
+        others = drawn.choice(np.flatnonzero(shown & ~some), len(more))
+        both = shown[self.upper] & shown[self.lower]
+        wrong = np.mean(np.append(values[self.upper] < values[self.lower], 0.0), where=np.append(both, True))
+        above = (values[more] > values[others]) != (drawn.random(len(more)) < wrong)
+        differ = values[more] != values[others]
+        facts = np.stack(
+            [
+                np.concatenate([own, more[differ]]),
+                np.concatenate([other, others[differ]]),
+                np.concatenate([upper[one], above[differ]]),
+            ]
+        )
+        first = np.sort(np.unique(facts, axis=1, return_index=True)[1])
+        facts = facts[:, first][:, np.argsort(facts[0, first], kind="stable")]
+        place = np.arange(facts.shape[1]) - np.searchsorted(facts[0], facts[0], "left")
+        own, other, up = facts[:, place < counts[facts[0]]]
+        rest = ~upper & ~lower
+        return Scale(
+            self.relations,
+            np.concatenate([self.upper[rest], np.where(up, own, other)]),
+            np.concatenate([self.lower[rest], np.where(up, other, own)]),
+        )
 
     def facts_of(self, entities: np.ndarray) -> np.ndarray:
         """Int64, the number of facts that each entity is in."""
@@ -186,18 +232,48 @@ def believed(scale: Scale, scores: ValueScores, field: int, chosen: np.ndarray) 
 
 
 @dataclasses.dataclass(frozen=True)
+class Hidden:
+    """Observed cells, believed as if they were missing.
+
+    Attributes:
+      cells: c of them.
+      needed: float64 [c], the factor that each needs (`needed_factor`).
+    """
+
+    cells: Cells
+    needed: np.ndarray
+
+    @classmethod
+    def of(cls, cells: Cells, graph: NumericGraph, shown: ValueScores) -> "Hidden":
+        """Cells of a graph that are not among the values shown."""
+        return cls(cells, needed_factor(cells, graph.values, graph.values, shown))
+
+    @classmethod
+    def joined(cls, parts: Sequence["Hidden"]) -> "Hidden":
+        """All cells, in order."""
+        needed = [part.needed for part in parts]
+        return cls(Cells.joined([part.cells for part in parts]), np.concatenate([np.empty(0), *needed]))
+
+    def take(self, chosen: np.ndarray) -> "Hidden":
+        """Some of the cells, by mask or place."""
+        return Hidden(self.cells.take(chosen), self.needed[chosen])
+
+
+@dataclasses.dataclass(frozen=True)
 class Factors:
     """The t of an interval m -+ t w, from hidden cells like the one it is for.
 
     Where many facts bracket each hidden cell, most need next to no width beyond the neighbouring values.  A
     cell with one fact is not like them: cells are told apart by the number of their facts, in powers of two.
-    Where fewer than `ENOUGH_CELLS` like it were hidden, or too few for the level, and where nothing is known,
-    the position is taken for normal, and the interval is not narrower than its level says.
+    Where too few hidden cells have about as many (`lacking`), every hidden cell is given as many
+    (`Scale.given`).  Where that is impossible, and where nothing is known, the position is taken for normal,
+    and the interval is not narrower than its level says.
 
     Attributes:
       level: target coverage, in (0, 1).
       kinds: kind -> t of all its cells; inf if there are too few.
-      by_facts: floor(log2(number of facts)) -> t, of the numbers that enough hidden cells have.
+      by_facts: floor(log2(number of facts)) -> t, of the numbers that at least `ENOUGH_CELLS` hidden cells
+        have, and enough for the level.
     """
 
     level: float
@@ -205,13 +281,14 @@ class Factors:
     by_facts: Mapping[int, float]
 
     @classmethod
-    def from_hidden(cls, cells: Cells, needed: np.ndarray, level: float) -> "Factors":
-        """From hidden cells and the factor that each needs, float64 [c]."""
-        kinds = {kind: conformal_factor(needed[cells.kinds == kind], level) for kind in KINDS}
-        groups, counts = np.unique(_magnitudes(cells.facts[cells.facts > 0]), return_counts=True)
+    def from_hidden(cls, hidden: Hidden, given: Hidden, level: float) -> "Factors":
+        """From hidden cells as they are, and from those that are given facts."""
+        kinds = {k: conformal_factor(hidden.needed[hidden.cells.kinds == k], level) for k in KINDS}
+        both = Hidden.joined([hidden, given])
+        magnitudes = _magnitudes(both.cells.facts)
+        groups, counts = np.unique(magnitudes[both.cells.facts > 0], return_counts=True)
         enough = groups[counts >= ENOUGH_CELLS].tolist()
-        magnitudes = _magnitudes(cells.facts)
-        by_facts = {m: conformal_factor(needed[magnitudes == m], level) for m in enough}
+        by_facts = {m: conformal_factor(both.needed[magnitudes == m], level) for m in enough}
         return cls(level, kinds, {m: t for m, t in by_facts.items() if math.isfinite(t)})
 
     def of(self, cells: Cells) -> np.ndarray:
@@ -233,29 +310,62 @@ def unknown(cells: Cells) -> np.ndarray:
     return (cells.kinds == WITHOUT) & (cells.width >= NOTHING)
 
 
-def hidden_cells(graph: NumericGraph, scales: dict[int, Scale], seed: int) -> tuple[Cells, np.ndarray]:
+def hidden_cells(
+    graph: NumericGraph, scales: Mapping[int, Scale], seed: int, given: Collection[int] = ()
+) -> tuple[Hidden, Hidden]:
     """Every observed cell, believed once with and (if it has some) once without its entity's facts.
 
+    Args:
+      graph: values and which are observed.
+      scales: field -> its facts.
+      seed: of what is drawn.
+      given: numbers m: cells of compared fields are believed also with 2^m to 2^(m + 1) - 1 facts.
+
     Returns:
-      The cells, and the factor that each needs, float64 [c].
+      The cells, and those of `given` (`Scale.given`).
     """
     drawn = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STREAM,)))
     fold = drawn.integers(FOLDS, size=graph.observed.shape)
-    parts, needed = [], [np.empty(0)]
+    giving = {
+        m: np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STREAM, GIVEN, m))) for m in given
+    }
+    parts, with_given = [], []
     for number in range(FOLDS):
         hidden = graph.observed & np.equal(fold, number)
         shown = told_scores(scales, scores_of(graph, graph.observed & ~hidden))
         for field, scale in scales.items():
-            chosen = hidden[:, field]
+            chosen, values = hidden[:, field], graph.values[:, field]
             if not chosen.any() or not shown.observed[:, field].any():
                 continue
             with_facts = believed(scale, shown, field, chosen)
             with_facts = with_facts.take(with_facts.kinds == WITH)
             bare = scale.without(np.flatnonzero(chosen))
-            found = Cells.joined([with_facts, believed(bare, shown, field, chosen)])
-            parts.append(found)
-            needed.append(needed_factor(found, graph.values, graph.values, shown))
-    return Cells.joined(parts), np.concatenate(needed)
+            for cells in (with_facts, believed(bare, shown, field, chosen)):
+                parts.append(Hidden.of(cells, graph, shown))
+            for m, rng in giving.items() if len(scale.upper) else ():
+                counts = np.where(chosen, rng.integers(2**m, 2 ** (m + 1), len(chosen)), -1)
+                facts = scale.given(counts, values, shown.observed[:, field], rng)
+                cells = believed(facts, shown, field, chosen)
+                with_given.append(Hidden.of(cells.take(_magnitudes(cells.facts) == m), graph, shown))
+    return Hidden.joined(parts), Hidden.joined(with_given)
+
+
+def lacking(graph: NumericGraph, scales: Mapping[int, Scale], asked: Cells, level: float) -> list[int]:
+    """For which numbers m too few hidden cells have 2^m to 2^(m + 1) - 1 facts, of those that `asked` have.
+
+    Twice `ENOUGH_CELLS`, and twice those that the level needs, are enough: half of them judge the other half.
+
+    Args:
+      graph: what is observed.
+      scales: field -> its facts.
+      asked: cells whose intervals are wanted.
+      level: target coverage.
+    """
+    facts = [scale.facts_of(np.flatnonzero(graph.observed[:, field])) for field, scale in scales.items()]
+    hidden = _magnitudes(np.concatenate([np.empty(0, int), *facts]))
+    enough = 2 * max(ENOUGH_CELLS, math.ceil(level / (1.0 - level)))
+    wanted = np.unique(_magnitudes(asked.facts[asked.facts > 0])).tolist()
+    return [m for m in wanted if np.count_nonzero(hidden == m) < enough]
 
 
 def interval_ranks(cells: Cells, factors: np.ndarray, scores: ValueScores) -> tuple[np.ndarray, np.ndarray]:

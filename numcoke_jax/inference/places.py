@@ -2,7 +2,8 @@
 
 Where a relation compares a field, a value that is known has its rank among those of the graph.  A missing one
 has the interval of `impute.py`: its position comes from the facts about the new entity and from its other
-values, and the width from hidden cells of the graph, so that it covers as often there.
+values, and the width from hidden cells of the graph with about as many facts, so that it covers as often
+there.  New entities mostly come with few: hidden cells are then left as many of theirs, with no training.
 
 A relation that compares no field ("beat") has positions of its own, which no value shows.  Ranks are then
 those of draws from the order core's beliefs about all entities of the relation; what they cover cannot be
@@ -28,6 +29,7 @@ from numcoke_jax.inference.intervals import (
     cell_rows,
     field_scales,
     hidden_cells,
+    lacking,
     scores_of,
     told_scores,
 )
@@ -74,10 +76,13 @@ def places(trained: Trained, new: NewEntities, level: float = LEVEL) -> list[dic
     told = told_scores(scales, scores)
     by_field = {}
     if compared:
-        factors = _factors(trained, level)
-        for field in {*compared.values()}:
-            missing = believed(scales[field], told, field, is_new & ~whole.observed[:, field])
-            by_field[field] = _cells(graph, whole, scores, field, missing, factors)
+        missing = {
+            field: believed(scales[field], told, field, is_new & ~whole.observed[:, field])
+            for field in {*compared.values()}
+        }
+        factors = _factors(trained, Cells.joined([*missing.values()]), level)
+        for field, cells in missing.items():
+            by_field[field] = _cells(graph, whole, scores, field, cells, factors)
     rows = []
     fitted = None if compared.keys() >= {*names} else fit_orders(whole.train, relations, scores)
     for column, (relation, name) in enumerate(zip(relations, names, strict=True)):
@@ -98,12 +103,12 @@ def place_frame(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(list(rows), columns=list(PLACE_COLUMNS)).astype(types)
 
 
-def _factors(trained: Trained, level: float) -> Factors:
-    """The conformal factors, from hidden cells of the run's graph."""
+def _factors(trained: Trained, asked: Cells, level: float) -> Factors:
+    """The conformal factors for cells with as many facts as these, from hidden cells of the run's graph."""
     run, graph = trained.run, trained.run.graph.without_inverses()
     scales = field_scales(graph, run.sizes.ordered, scores_of(graph, graph.observed))
-    hidden, needed = hidden_cells(graph, scales, run.config.seed)
-    return Factors.from_hidden(hidden, needed, level)
+    few = lacking(graph, scales, asked, level)
+    return Factors.from_hidden(*hidden_cells(graph, scales, run.config.seed, few), level)
 
 
 def _cells(
