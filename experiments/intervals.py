@@ -11,10 +11,11 @@ the cells (--missing).  What is asked:
 * new: a fifth of the rows is in no graph; of each, the value of a compared field is asked, given its other
   values and 0, 1, 3, ... (--facts) comparisons of it with rows of the graph, drawn at random.
 
-"covered" is the share of intervals that contain the value, "told" what `impute` says of it, "width" the mean
-share of all ranks, and "posterior" that of the reference of this name: quantiles of Gibbs draws, from facts
-and values of the field alone, rounded outwards to known values as those of `impute` are.  Means over seeds
-with the deviation between these; intervals.json has each seed's numbers.
+"covered" is the share of intervals that contain the value, "told" what `impute` says of cells of the same
+kind, with or without facts, "width" the mean share of all ranks, and "posterior" that of the reference of
+this name: quantiles of Gibbs draws, from facts and values of the field alone, rounded outwards to known
+values as those of `impute` are.  Means over seeds with the deviation between these; intervals.json has each
+seed's numbers.
 """
 
 import argparse
@@ -39,6 +40,7 @@ from numcoke_jax.data.graph import LoadedGraph, NumericGraph
 from numcoke_jax.data.literals import fit_normalizer
 from numcoke_jax.data.numeric_kg import NumericKG
 from numcoke_jax.inference.impute import impute
+from numcoke_jax.inference.intervals import WITH, WITHOUT
 from numcoke_jax.inference.places import places
 from numcoke_jax.inference.trained import Trained
 from numcoke_jax.models.references.compared import EXPLAINED, compared_fields, places_of
@@ -126,15 +128,16 @@ def of_cells(rows: Drawn, case: str, level: float) -> dict[str, Any]:
     graph = dataclasses.replace(graph, values=np.where(observed, graph.values, 0.0), observed=observed)
     found = impute(run_on(graph), level=level)
     posterior = posterior_widths(graph, level)
-    covered, widths, references = [], [], []
+    covered, told, widths, references = [], [], [], []
     for cell in found["cells"]:
         place = names.entities.index(cell["entity"]), names.fields.index(cell["field"])
         if not np.isnan(values[place]):
             covered.append(contains(cell, values[place]))
+            told.append(found["kinds"][WITH if cell["known_by"] == "facts" else WITHOUT]["covered"])
             widths.append(width(cell))
             references.append(posterior[place])
-    told = found["coverage"]["covered"]
-    return {**measured(covered, widths), "told": told, "posterior": float(np.mean(references))}
+    means = {"told": float(np.mean(told)), "posterior": float(np.mean(references))}
+    return {**measured(covered, widths), **means}
 
 
 def of_new_rows(rows: Drawn, count: int, level: float) -> dict[str, Any]:
