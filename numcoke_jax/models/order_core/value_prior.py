@@ -75,8 +75,13 @@ class ValuePrior:
         moments = self.coefficients**2 + np.diag(self._covariance)
         self.relevance = np.clip(moments, *VARIANCES)
         if known.sum() > 2:
-            squares = ((self._targets - self._fitted) ** 2 + self._uncertain - self._expected)[known]
-            self.residual = float(np.clip(squares.mean(), *RESIDUALS))
+            squares = ((self._targets - self._fitted) ** 2 + self._uncertain)[known]
+            # Of u + v . b^2, the part that is u's: to take v . b^2 off instead may leave nothing, and a
+            # missing feature would make those sure whose features are all known.
+            part = self.residual / (self.residual + self._expected[known])
+            self.residual = float(
+                np.clip((part**2 * squares + part * self._expected[known]).mean(), *RESIDUALS)
+            )
 
     @property
     def effective_size(self) -> float:

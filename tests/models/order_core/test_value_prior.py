@@ -96,6 +96,46 @@ def test_a_step_of_learning_takes_the_expected_squares(seed: int, count: int, si
     assert prior.residual == pytest.approx(errors[np.isinf(precisions)].mean(), rel=1e-7)
 
 
+def test_a_step_of_learning_shares_an_error_between_the_residual_and_a_missing_feature() -> None:
+    """The expected square of one of two normal terms given their sum, by integration over a grid."""
+    features, targets = np.array([[1.0], [-1.0], [0.5], [2.0]]), np.array([0.4, -3.0, 1.0, 1.5])
+    variances = np.array([[0.0], [3.0], [0.5], [0.0]])
+    prior = ValuePrior(features, variances, residual=0.5)
+    prior.predict(targets, np.full(4, np.inf))
+    slope, uncertain = prior.coefficients[0], prior._covariance[0, 0]
+    u, nodes = np.linspace(-12, 12, 4001), np.polynomial.hermite_e.hermegauss(40)
+    expected = []
+    for feature, target, variance in zip(features[:, 0], targets, variances[:, 0] * slope**2, strict=True):
+        of_slopes = []
+        for node in nodes[0]:  # the slope is uncertain itself
+            error = target - feature * (slope + node * np.sqrt(uncertain))
+            if variance:
+                density = np.exp(-(u**2) / (2 * 0.5) - (error - u) ** 2 / (2 * variance))
+                of_slopes.append((u**2 * density).sum() / density.sum())
+            else:
+                of_slopes.append(error**2)
+        expected.append(nodes[1] @ of_slopes / nodes[1].sum())
+    prior.learn(np.ones(4, bool))
+    assert prior.residual == pytest.approx(np.mean(expected), rel=1e-4)
+
+
+def test_missing_features_do_not_make_the_others_sure() -> None:
+    """Two fields that nearly agree, one of them missing for half of the entities, and expected too badly."""
+    rng = np.random.default_rng(6)
+    common = rng.normal(size=200)
+    features = np.stack([common, common], axis=1) + 0.1 * rng.normal(size=(200, 2))
+    missing = rng.random(200) < 0.5
+    features[missing, 1] = 0.0
+    prior = ValuePrior(features, np.where(missing[:, None], [0.0, 1.0], 0.0))
+    targets = features[:, 0] + np.where(missing, 0.0, features[:, 1]) + 0.3 * rng.normal(size=200)
+    for _ in range(100):
+        prior.predict(targets, np.full(200, np.inf))
+        prior.learn(np.ones(200, bool))
+    mean, variance = prior.predict(targets, np.full(200, np.inf))
+    z = (targets - mean) / np.sqrt(variance)
+    assert 0.5 < np.square(z[~missing]).mean() < 2.0
+
+
 def learned(
     features: np.ndarray, targets: np.ndarray, precisions: np.ndarray, steps: int = 300
 ) -> ValuePrior:
