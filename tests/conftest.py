@@ -28,10 +28,11 @@ import hypothesis  # noqa: E402
 import jaxtyping  # noqa: E402
 import pytest  # noqa: E402
 
-import tests.runtime_types  # noqa: E402, F401  (the hook finds it only when it is imported)
+from tests.runtime_types import checked  # noqa: E402
 
 # Checks types, dtypes and shapes of every annotated call inside the package, in the tests only.
-jaxtyping.install_import_hook("numcoke_jax", "tests.runtime_types.check_types")
+jaxtyping.jaxtyped = checked  # type: ignore[assignment]
+jaxtyping.install_import_hook("numcoke_jax", None)
 
 # No deadlines, no complaint about slow examples: the first one compiles, and CI's cores are shared.
 # CI tries the same examples every time, a developer's machine new ones.
