@@ -63,10 +63,10 @@ us-cities: $(INSTALLED)  ## train on the table of US cities
 	$(PROGRAM) train us_cities $(ARGS)
 
 test: $(INSTALLED)  ## the fast tests
-	$(PY) -m pytest -q -n 2 -m "not slow" $(ARGS)
+	$(PY) -m pytest -q -n 2 --dist loadfile -m "not slow" $(ARGS)
 
 test-slow: $(INSTALLED)  ## the tests that `make test` leaves out
-	$(PY) -m pytest -q -n 2 -m slow $(ARGS)
+	$(PY) -m pytest -q -n 2 --dist loadfile -m slow $(ARGS)
 
 lint: $(INSTALLED)  ## ruff, mypy and the directions of imports
 	$(PY) -m ruff check .
