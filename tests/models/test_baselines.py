@@ -101,10 +101,16 @@ def config_of(name: str, **changes: Any) -> Any:
     return config
 
 
-def evaluated(name: str, literals: Any, **changes: Any) -> jax.Array:
+@functools.cache
+def evaluation(name: str, **changes: Any) -> Any:
+    """Literals -> logits, compiled once for all tests of that model."""
     model, parameters = examples.model_and_parameters(config_of(name, **changes))
     call = examples.compiled(functools.partial(examples.apply, model, train=False))
-    return call(parameters, RELATIONS, HEADS, literals)[0]
+    return lambda literals: call(parameters, RELATIONS, HEADS, literals)[0]
+
+
+def evaluated(name: str, literals: Any, **changes: Any) -> jax.Array:
+    return evaluation(name, **changes)(literals)
 
 
 def assert_equals_the_loops(name: str, **changes: Any) -> None:
