@@ -14,12 +14,12 @@ from tests.tiny_runs import (
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_folder(tmp_path_factory.mktemp("data") / "graph")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def straight(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Straight:
     return straight_run(create_run(config_of(data)), tmp_path_factory.mktemp("straight"))
 
@@ -30,7 +30,7 @@ def finished(straight: Straight, tmp_path: Path) -> Path:
     return shutil.copytree(straight.workdir, tmp_path / "run")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def saved_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("saved")
     with opened(folder) as checkpoints:

@@ -12,10 +12,10 @@ import pytest
 
 from numcoke_jax.cli.main import main
 from numcoke_jax.runs.checkpoints import Checkpoints
-from numcoke_jax.runs.create import create_run
 from numcoke_jax.runs.resume import checkpoints_of
 from numcoke_jax.runs.run import Run
 from tests.disks import small_disk
+from tests.straight_runs import Straight
 from tests.tiny_runs import (
     assert_same_outcome,
     call_before,
@@ -26,20 +26,18 @@ from tests.tiny_runs import (
     run_program,
     snapshot,
     train,
-    write_folder,
 )
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return create_run(config_of(write_folder(tmp_path_factory.mktemp("data") / "graph")))
+def run(straight: Straight) -> Run:
+    return straight.run
 
 
 @pytest.fixture(scope="module")
-def finished(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    workdir = tmp_path_factory.mktemp("finished") / "run"
-    train(run, workdir)
-    return workdir
+def finished(straight: Straight) -> Path:
+    """Not a copy: to be read alone."""
+    return straight.workdir
 
 
 def error_of(run: Run, workdir: Path, capsys: pytest.CaptureFixture[str]) -> str:
@@ -125,11 +123,17 @@ def files_of_newest(workdir: Path) -> list[str]:
     return sorted(str(path.relative_to(newest)) for path in newest.rglob("*") if path.is_file())
 
 
-@pytest.mark.parametrize("damage", ["a changed byte", "cut short", "emptied", "missing", "another file's"])
+DAMAGES = ["a changed byte", "cut short", "emptied", "missing", "another file's"]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_every_file_of_a_checkpoint_damaged_in_turn(
     run: Run, finished: Path, tmp_path: Path, damage: str
 ) -> None:
-    """The checkpoint is named, the one before is taken, the run ends with the same bits."""
+    """The checkpoint is named, the one before is taken; a fifth of the runs go on, to the same bits.
+
+    These are each file's with one of the damages.
+    """
     expected = outcome(run, finished)
     for number, name in enumerate(files_of_newest(finished)):
         workdir = shutil.copytree(finished, tmp_path / str(number))
@@ -143,6 +147,12 @@ def test_every_file_of_a_checkpoint_damaged_in_turn(
         else:
             other = (workdir / "checkpoints" / "9" / "run.json").read_bytes() + b" "
             file.write_bytes({"cut short": content[:-1], "emptied": b"", "another file's": other}[damage])
+        with checkpoints_of(run, workdir) as checkpoints:
+            newest, faults = checkpoints.restore_newest()
+        assert newest is not None and newest.name.step == 9
+        assert len(faults) == 1 and faults[0].startswith(f"checkpoint 12: {name} is ")
+        if number % len(DAMAGES) != DAMAGES.index(damage):
+            continue
         _, screen = train(run, workdir)
         shown = " ".join(screen.split())
         assert f"warning: checkpoint 12: {name} is " in shown and "resuming from checkpoint 9, of 12" in shown
