@@ -165,9 +165,7 @@ def test_the_workdir_holds_what_the_readme_lists(straight):
 
 
 def test_early_stopping_reports_the_best_epoch_not_the_last(tmp_path):
-    config = config_of(
-        folder(tmp_path / "data"), train__epochs=60, train__patience=2, train__learning_rate=0.05
-    )
+    config = tiny_runs.config_of(folder(tmp_path / "data"), train__epochs=60, train__patience=2)
     report, screen = train(config, tmp_path / "run")
     validations = [line for line in log_lines(tmp_path / "run") if line["kind"] == "valid"]
     best = max(validations, key=lambda line: line["mrr"])  # of equal ones the first
@@ -217,7 +215,7 @@ def test_the_head_counts_as_a_candidate_in_the_choice_unless_it_is_excluded(
 
 
 def test_the_log_shows_the_number_that_the_best_checkpoint_is_chosen_by(tmp_path):
-    config = config_of(folder(tmp_path / "data"), eval__exclude_self=True, train__epochs=3)
+    config = tiny_runs.config_of(folder(tmp_path / "data"), eval__exclude_self=True, train__epochs=3)
     report, screen = train(config, tmp_path / "w")
     logged = [entry["mrr"] for entry in read_metrics(tmp_path / "w" / "metrics.jsonl") if "mrr" in entry]
     assert len(logged) == 3 and max(logged) == report["selection_mrr"]
