@@ -223,6 +223,12 @@ def lines_about_tables() -> None:
     assert said(lambda: graph(name=0)) == "a name must be text, got 0: give '0' if that is the name"
     assert said(lambda: graph(name=())).startswith("from_table: name: give the column, or columns, that name")
     assert said(lambda: graph(name="name", relations=None)).startswith("a name must be text, got None")
+    facts: Any = functools.partial(NumericKG.from_facts, head="h", tail="t", relation="r")
+    for given in (None, 3, {"r": TABLE}):
+        needs = f"facts: needs a table, or a list of tables, got a {type(given).__name__}"
+        assert said(functools.partial(facts, given)) == needs
+    assert said(lambda: facts([])) == "facts: an empty list; give a table, or several"
+    assert said(lambda: facts(TABLE, split=3)).startswith("split: must be 3 shares for train, valid, test")
     for setting, value, needs in (
         ("group_size", "5", "an integer"),
         ("entities", 3.0, "an integer"),

@@ -35,16 +35,20 @@ def add_reading_options(parser: OneLineParser | argparse._ArgumentGroup) -> None
 
 
 def split_names(option: str, text: str, known: Collection[str]) -> tuple[str, ...]:
-    """The column names in `text`, separated by commas; a column whose own name has a comma may stand alone.
+    """The column names in `text`, separated by commas; where a name has one itself, the longest is taken.
 
     Raises:
       UserError: one of them is not `known`; the message has `option` and the closest known name.
     """
-    text = as_typed(text)
-    if text in known:
-        return (text,)
-    names = tuple(name.strip() for name in text.split(","))
-    for name in names:
-        if not name or name not in known:
+    parts, names = as_typed(text).split(","), list[str]()
+    while parts:
+        for count in range(len(parts), 0, -1):
+            written = ",".join(parts[:count])
+            name = written if written in known else written.strip()
+            if name and name in known:
+                break
+        else:
             raise UserError(f"{option}: no column {name!r}; {suggestion(name, known)}")
+        names.append(name)
+        parts = parts[count:]
     return tuple(dict.fromkeys(names))

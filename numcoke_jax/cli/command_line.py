@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from numcoke_jax.runs.screen import Screen
 
 DEFAULT_CONFIG = "cars"
-INTERRUPTED = "interrupted; the same command resumes from the last checkpoint"
+INTERRUPTED = "interrupted; the same command resumes from the last checkpoint, if there is one"
 EPILOG = """\
 examples:
   numcoke train spotify --seed=1 --train.epochs=50

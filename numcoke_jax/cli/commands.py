@@ -12,6 +12,7 @@ import io
 import itertools
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -193,6 +194,7 @@ def _told(action: Callable[[], int], interrupted: str) -> int:
     except MemoryError as error:
         return _fail(f"there is not enough memory ({error or 'none is left'}); give it less to read", 2)
     except KeyboardInterrupt as stopped:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one would end what the libraries do at exit
         return _fail(str(stopped) or interrupted or "interrupted", 130)
 
 

@@ -40,7 +40,7 @@ def _run(options: argparse.Namespace) -> int:
     console = Console()
     with console.waiting("loading the run"):
         trained = load_trained(options.workdir, console.warn)
-    command = shlex.join(["numcoke", "export", f"--workdir={options.workdir}", f"--to={options.to}"])
+    command = shlex.join(["numcoke", "export", f"--workdir={options.workdir.absolute()}", "--to=FOLDER"])
     with console.waiting("writing the scoring function for three kinds of device"):
         manifest = export_run(trained, options.to.absolute(), command)
     for name in manifest["files_sha256"]:

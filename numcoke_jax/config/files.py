@@ -129,9 +129,15 @@ def _run_file(path: Path) -> types.ModuleType:
     try:
         source = path.read_bytes()
     except IsADirectoryError as error:
+        ids = (path / "entity2id.txt").exists()
         raise UserError(
-            f"{shown} is a folder without train.txt: give a config file, such as configs/cars.py, or a "
-            "folder with train.txt, valid.txt and test.txt"
+            f"{shown} is a folder without train.txt: "
+            + (
+                f"of its ids numcoke data convert {shown} --out=DIR makes one, to train on"
+                if ids
+                else "give a config file, such as configs/cars.py, or a folder with train.txt, valid.txt and "
+                "test.txt"
+            )
         ) from error
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:  # ValueError: a null character
         raise UserError(f"there is no config file {shown}{_closest_file(path)}") from error

@@ -146,16 +146,20 @@ class NumericKG:
             name=tuple(listed(name)),
             fields=tuple(listed(fields)),
             categories=tuple(listed(categories)),
-            split=split if isinstance(split, str) else tuple(split),
+            split=tuple(split) if isinstance(split, Iterable) and not isinstance(split, str) else split,
             seed=seed,
         )
         entities, reading, index = None, Reading(dates, parse), INDEX if INDEX in chosen.name else ""
         if attributes is not None:
             entities = given_table("attributes", attributes, reading, index)
+        if isinstance(facts, Mapping) or not isinstance(facts, Table | Iterable):
+            raise UserError(f"facts: needs a table, or a list of tables, got a {type(facts).__name__}")
         if isinstance(facts, Table):
             tables = [given_table("facts", facts)]
         else:
             tables = [given_table(f"facts {place}", table) for place, table in enumerate(facts, 1)]
+        if not tables:
+            raise UserError("facts: an empty list; give a table, or several")
         return cls(build_facts(tables, entities, chosen))
 
     @classmethod

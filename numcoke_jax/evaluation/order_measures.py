@@ -29,11 +29,10 @@ import numpy as np
 
 from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph
 from numcoke_jax.evaluation.orders import GAP_QUARTERS, PairOrders, direction, field_of_relation
+from numcoke_jax.models.order_core.comparative import BOTH_WAYS
 from numcoke_jax.system.errors import plural
 
-ENOUGH_FACTS = (
-    20  # of a relation, to say that its heads and tails are of two kinds; fewer may be so by chance
-)
+ENOUGH_FACTS = 20  # of a relation, to say that it is no order; fewer may look so by chance
 ORDER_MEASURES = ("count", "order_accuracy", "auc", "log_loss", "tau")
 
 
@@ -150,7 +149,7 @@ def order_measures(graph: NumericGraph, facts: np.ndarray, orders: PairOrders) -
     """
     gap = _narrow_gap(orders.gap)
     ordered = facts[:, HEAD] != facts[:, TAIL]
-    apart = _relations_of_two_kinds(np.concatenate([graph.split(split) for split in SPLITS]))
+    apart = _relations_without_order(np.concatenate([graph.split(split) for split in SPLITS]))
     whole, narrow, values, by_relation = OrderSums(), OrderSums(), TauSums(), {}
     for relation, (entities, strength) in orders.strengths.items():
         members = np.flatnonzero(ordered & (facts[:, RELATION] == relation) & (relation not in apart))
@@ -170,13 +169,20 @@ def order_measures(graph: NumericGraph, facts: np.ndarray, orders: PairOrders) -
     }
 
 
-def _relations_of_two_kinds(facts: np.ndarray) -> set[int]:
-    """The relations of `ENOUGH_FACTS` of the facts (int32 [n, 3]) without an entity that is head and tail."""
+def _relations_without_order(facts: np.ndarray) -> set[int]:
+    """The relations of `ENOUGH_FACTS` of the facts (int32 [n, 3]) that put nothing above anything.
+
+    Their heads and tails are of two kinds, no entity being both, or most of their facts hold both ways.
+    """
     found, width = facts.astype(np.int64), int(facts[:, [HEAD, TAIL]].max(initial=0)) + 1
     heads, tails = (found[:, RELATION] * width + found[:, side] for side in (HEAD, TAIL))
     relations, counts = np.unique(facts[:, RELATION], return_counts=True)
     both = set((np.intersect1d(heads, tails) // width).tolist())
-    return set(relations[counts >= ENOUGH_FACTS].tolist()) - both
+    forwards, backwards = heads * width + found[:, TAIL], tails * width + found[:, HEAD]
+    turned = found[np.isin(forwards, backwards), RELATION]
+    reversed_counts = (turned[:, None] == relations).sum(axis=0)
+    symmetric = set(relations[reversed_counts > BOTH_WAYS * counts].tolist())
+    return set(relations[counts >= ENOUGH_FACTS].tolist()) - (both - symmetric)
 
 
 def _narrow_gap(gaps: np.ndarray) -> float:

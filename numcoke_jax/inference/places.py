@@ -67,7 +67,10 @@ def places(trained: Trained, new: NewEntities, level: float = LEVEL) -> list[dic
     relations = tuple(relation for relation in run.sizes.ordered if relation < graph.num_relations)
     relations = relations or comparative_relations(graph.train, graph.num_relations)
     if not relations:
-        raise UserError("no relation of the graph compares entities, so a new one has no place under any")
+        raise UserError(
+            "no relation of the graph compares entities, so a new one has no place; give --relation to "
+            "rank the facts about it"
+        )
     scores = scores_of(whole, whole.observed)
     scales = field_scales(whole, relations, scores)
     compared = {name: field for field, scale in scales.items() for name in scale.relations}

@@ -25,7 +25,7 @@ from numcoke_jax.models.order_core.classes import class_relations
 from numcoke_jax.models.order_core.comparative import comparative_relations
 from numcoke_jax.models.order_core.value_scores import value_scores
 from numcoke_jax.runs.run import Run, literals_for
-from numcoke_jax.system.errors import UserError, shown_name
+from numcoke_jax.system.errors import UserError, plural, shown_name
 from numcoke_jax.training.placement import check_sizes
 from numcoke_jax.training.programs import programs_for
 
@@ -57,7 +57,7 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
         )
     epochs = 1 if nothing_to_train else train.epochs or choose_epochs(batches.steps_per_epoch)
     if not nothing_to_train and not train.epochs:
-        notice = f"train.epochs=0: {epochs} epochs, of {batches.steps_per_epoch} steps each"
+        notice = f"train.epochs=0: {plural(epochs, 'epoch')} of {plural(batches.steps_per_epoch, 'step')}"
         loaded = dataclasses.replace(loaded, notices=[*loaded.notices, notice])
     total_steps = epochs * batches.steps_per_epoch
     if idle := _without_effect(config, graph, batches, total_steps):

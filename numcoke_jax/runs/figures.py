@@ -30,7 +30,7 @@ def line_chart(
     x_range: tuple[float, float] | None = None,
     mark: tuple[float, str] | None = None,
 ) -> str:
-    """Lines over one pair of axes, with a legend of those that have points; without points, a sentence.
+    """Lines over one pair of axes, with a legend of those that have points; a sentence if none has two.
 
     `mark` is a place on the x axis, shown by an upright line, and what is there.
     """
@@ -38,6 +38,9 @@ def line_chart(
     points = [point for line in lines.values() for point in line]
     if not points:
         return f"<p>{escape(title)}: nothing to show.</p>"
+    if all(len(line) == 1 for line in lines.values()):
+        only = ", ".join(f"{name} {_tick(y)} at {_tick(x)}" for name, ((x, y),) in lines.items())
+        return f"<p>{escape(title)}: {escape(only)} alone.</p>"
     xs, ys = zip(*points, strict=True)
     xs = (*xs, mark[0]) if mark else xs
     x_low, x_high = x_range or _range(xs)

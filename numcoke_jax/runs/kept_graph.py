@@ -22,7 +22,7 @@ def keep_graph(kg: NumericKG, workdir: Path) -> None:
         if graph_hash(load_folder(str(folder)).graph) != graph_hash(kg.graph):
             raise UserError(
                 f"workdir {shown} belongs to another graph, the one in its folder {folder.name}: give that "
-                "graph or another workdir, or remove this workdir to start over"
+                "graph or another workdir; numcoke train --overwrite moves this one aside"
             )
     elif (workdir / CONFIG_FILE).exists():
         raise UserError(

@@ -262,7 +262,11 @@ def test_help_fits_a_terminal(command: str, capsys: pytest.CaptureFixture[str]) 
     [
         (UserError("train.txt:3: two fields\nfound 'a'"), 2, "error: train.txt:3: two fields\\nfound 'a'\n"),
         (FloatingPointError("step 7: bce is nan"), 1, "error: step 7: bce is nan\n"),
-        (KeyboardInterrupt(), 130, "error: interrupted; the same command resumes from the last checkpoint\n"),
+        (
+            KeyboardInterrupt(),
+            130,
+            "error: interrupted; the same command resumes from the last checkpoint, if there is one\n",
+        ),
     ],
 )
 def test_an_error_of_the_training_is_one_line_and_a_code(

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from numcoke_jax.cli.columns import split_names
 from numcoke_jax.cli.command_line import parse_command_line
 from numcoke_jax.cli.main import main
 from numcoke_jax.data.graph import graph_hash
@@ -98,3 +99,12 @@ def test_a_mistake_is_one_line_and_writes_nothing(words: list[str], line: str) -
         parse_command_line(words)
     assert str(refused.value).startswith(line) and "\n" not in str(refused.value)
     assert sorted(path.name for path in Path().iterdir()) == ["graph", "towns.csv"]
+
+
+def test_columns_with_commas_are_named_beside_others() -> None:
+    known = ["a, b", "a", "c", " d"]
+    assert split_names("--fields", "a, b,c", known) == ("a, b", "c")
+    assert split_names("--fields", "a,c, d", known) == ("a", "c", " d")
+    assert split_names("--fields", "c, a, b", known) == ("c", "a, b")
+    with pytest.raises(UserError, match="^--fields: no column 'b'; did you mean 'a, b'"):
+        split_names("--fields", "a,b", known)

@@ -191,3 +191,13 @@ def test_dates_beside_years_are_said_to_be_mixed_in_days() -> None:
     )
     assert said in notices
     assert said not in NumericKG.from_table(frame, name="film", dates="year").loaded.notices
+
+
+@pytest.mark.parametrize("dates", ["", "year", "days"])
+def test_dates_that_can_be_read_in_two_ways_are_said_to_be(dates: str) -> None:
+    """No reading of dates would take them, so none is recommended."""
+    frame = pd.DataFrame(
+        {"name": list("abc"), "x": [1.0, 2, 3], "day": ["3/14/2001", "5/2/2002", "7/1/2003"]}
+    )
+    notices = NumericKG.from_table(frame, name="name", dates=dates).loaded.notices
+    assert "left out, with dates that can be read in two ways: 'day'; write 2001-03-14" in notices

@@ -240,7 +240,7 @@ def test_pairs_of_columns_that_are_unique_are_named_and_a_few_repeats_are_not_re
     with pytest.raises(UserError, match="names 10 things in 20 rows.*unique are 'player' with 'season'; or"):
         from_facts(results(), seasons, name="player")
     same = seasons.assign(season=2020)
-    with pytest.raises(UserError, match="no column and no pair of columns is unique: merge the rows"):
+    with pytest.raises(UserError, match="no three columns together are unique: merge the rows"):
         from_facts(results(), same, name="player")
     few = from_facts(results(), pd.concat([PLAYERS, PLAYERS[:1]]), name="player")
     assert "attributes: 1 row left out that repeats a name" in few.loaded.notices

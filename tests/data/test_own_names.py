@@ -70,3 +70,10 @@ def test_labels_name_the_attributes_of_facts() -> None:
     players = pd.DataFrame({"height": [1.0, 2.0, 3.0]}, index=["x", "y", "z"])
     kg = NumericKG.from_facts(facts, players, head="a", tail="b", relation="beat", name="index")
     assert kg.graph.values[:, 0].tolist() == [1, 2, 3]
+
+
+def test_three_columns_that_are_unique_together_are_named() -> None:
+    rows = [(p, q, s) for p in "ab" for q in "cd" for s in "ef"]
+    frame = pd.DataFrame(rows, columns=["p", "q", "s"]).assign(x=[0.5 + row for row in range(8)])
+    with pytest.raises(UserError, match="unique are 'p' with 'q' with 's'; or name"):
+        NumericKG.from_table(frame, name="p")

@@ -197,6 +197,18 @@ def test_a_relation_between_two_kinds_of_entities_has_no_order(facts):
     assert measured(back, [margins, margins])["relations"]["near"]["count"] == facts + 1
 
 
+def test_a_relation_that_mostly_holds_both_ways_has_no_order():
+    """Friends: which of two stands above the other is no question; who beat whom once each way is one."""
+    pairs = [(a, b) for a in range(6) for b in range(a)]
+    friends = [fact for a, b in pairs for fact in ((a, 1, b), (b, 1, a))]
+    upsets = [(a, 1, b) for a, b in pairs] + [(b, 1, a) for a, b in pairs[:5]]
+    margins = np.zeros((6, 6))
+    for facts, count in ((friends, 0), (upsets, 20)):
+        found = measured(graph_of([*COMPLETE, *facts]), [margins, margins])
+        assert found["relations"]["near"]["count"] == count
+        assert found["all"]["count"] == len(COMPLETE) + count
+
+
 def test_tau_of_values_turns_round_where_heads_are_the_lower_and_skips_missing_values():
     facts = [(t, r, h) for h, r, t in COMPLETE]
     lower = dataclasses.replace(graph_of(facts), train=np.array([[0, 0, 5]], np.int32))

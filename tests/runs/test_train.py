@@ -240,7 +240,7 @@ def test_no_number_of_epochs_leaves_it_to_the_graph_and_the_screen_says_how_many
     config = tiny_runs.config_of(tiny_runs.write_folder(tmp_path / "graph"), train__epochs=0)
     run = create_run(config)
     assert run.total_steps == 480 * run.batches.steps_per_epoch == 1440
-    assert run.loaded.notices[-1] == "train.epochs=0: 480 epochs, of 3 steps each"
+    assert run.loaded.notices[-1] == "train.epochs=0: 480 epochs of 3 steps"
     config.train.epochs = 4
     assert create_run(config).total_steps == 12
 

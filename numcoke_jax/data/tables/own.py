@@ -6,9 +6,10 @@ import itertools
 import os
 from collections.abc import Collection, Sequence
 
-from numcoke_jax.data.files.numbers import A_DATE, NEARLY_NUMBERS
+from numcoke_jax.data.files.dates import UNITS
+from numcoke_jax.data.files.numbers import A_DATE, NEARLY_NUMBERS, NO_DATE_READ, Reading
 from numcoke_jax.data.tables.categories import category_facts
-from numcoke_jax.data.tables.cells import SAVED_INDEX, TableFile, cell_text, describe_cells
+from numcoke_jax.data.tables.cells import SAVED_INDEX, TableFile, cell_text, column_numbers, describe_cells
 from numcoke_jax.data.tables.known import EntityTable, TableSpec, entity_table, joined_names, parse_hint
 from numcoke_jax.system.errors import UserError, plural, printable, suggestion
 
@@ -16,7 +17,8 @@ SHOWN_COLUMNS = 8  # in the notice of columns without a number
 INDEX = "index"  # as a name column that the table does not have: the number of the row
 # Of n rows, max(1, min(3, n / 10), n / 100) may repeat a name: one of each is taken.
 FEW_REPEATS, FEW_SHARE, LARGE_SHARE = 3, 0.1, 0.01
-SEARCHED_COLUMNS = 30  # for columns, and pairs of columns, that are unique
+SEARCHED_COLUMNS = 30  # for columns, and pairs of columns, that are unique; ...
+FEW_COLUMNS = 8  # ... and for three of them
 SHOWN_KEYS = 5
 
 
@@ -107,7 +109,7 @@ def _most_frequent(names: Sequence[str]) -> str:
 
 
 def _unique_columns(table: TableFile, name: Sequence[str], allowed: float) -> str:
-    """The columns, or else pairs of columns, whose names are there in every row and differ, in words.
+    """The columns, or else two or three together, whose names are there in every row and differ, in words.
 
     Args:
       table: any table.
@@ -123,10 +125,11 @@ def _unique_columns(table: TableFile, name: Sequence[str], allowed: float) -> st
             columns[column] = texts
     first = [*(column for column in name if column in columns), *(key for key in columns if key not in name)]
     number = f'or name="{INDEX}", the number of the row'
-    for limit, count in itertools.product((0, allowed), (1, 2)):
+    for limit, count in (*itertools.product((0, allowed), (1, 2)), (0, 3), (allowed, 3)):
+        searched = first[: SEARCHED_COLUMNS if count < 3 else FEW_COLUMNS]
         repeats = {
             chosen: table.num_rows - len(set(zip(*(columns[column] for column in chosen), strict=True)))
-            for chosen in itertools.combinations(first, count)
+            for chosen in itertools.combinations(searched, count)
         }
         found = [chosen for chosen, rows in repeats.items() if rows <= limit]
         if found:
@@ -135,7 +138,7 @@ def _unique_columns(table: TableFile, name: Sequence[str], allowed: float) -> st
             most = max(repeats[chosen] for chosen in found)
             but = f", but for {plural(most, 'row')}" if most else ""
             return f"unique are {listed}{more}{but}; {number}"
-    return f"no column and no pair of columns is unique: merge the rows of an entity into one; {number}"
+    return f"no three columns together are unique: merge the rows of an entity into one; {number}"
 
 
 def numeric_columns(file: TableFile, taken: Collection[str]) -> tuple[tuple[str, ...], list[str]]:
@@ -145,7 +148,8 @@ def numeric_columns(file: TableFile, taken: Collection[str]) -> tuple[tuple[str,
     cells, with nothing but numbers in another notation, or with an index that pandas saved has a notice of
     its own; columns of dates share one, and so do those of text.
     """
-    found, notices, text, dated = [], [], [], []
+    found, notices, text = list[str](), list[str](), list[str]()
+    dated, unread = list[str](), list[str]()
     for column, cells in file.columns.items():
         if column in taken or not column:
             continue
@@ -162,18 +166,28 @@ def numeric_columns(file: TableFile, taken: Collection[str]) -> tuple[tuple[str,
             )
         elif observed.any():
             found.append(column)
-        elif wrong and {A_DATE}.issuperset(wrong.values()):
-            dated.append(repr(column))
+        elif wrong and {A_DATE, NO_DATE_READ}.issuperset(wrong.values()):
+            (unread if _unread(file, column) else dated).append(repr(column))
         elif wrong:
             text.append(repr(column))
     if dated:
         notices.append(
             f"left out, with dates: {', '.join(dated)}; dates=year or dates=days makes them numbers"
         )
+    if unread:
+        notices.append(
+            f"left out, with dates that can be read in two ways: {', '.join(unread)}; write 2001-03-14"
+        )
     if text:
         more = f" and {len(text) - SHOWN_COLUMNS} more" if len(text) > SHOWN_COLUMNS else ""
         notices.append(f"left out, without any number: {', '.join(text[:SHOWN_COLUMNS])}{more}")
     return tuple(found), notices
+
+
+def _unread(file: TableFile, column: str) -> bool:
+    """Whether a column of dates has some that no reading of dates takes."""
+    reading = Reading(file.reading.dates or UNITS[0])
+    return bool(column_numbers(file.columns[column], reading).wrong)
 
 
 def no_text(name: object) -> str:

@@ -38,7 +38,9 @@ def parquet_columns(path: Path) -> tuple[list[str], list[list[Any]]]:
         with pq.ParquetFile(io.BytesIO(data), read_dictionary=texts) as file:
             table = file.read()
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise UserError(f"{path}: is not a parquet file that can be read ({reason_of(error)})") from None
+        raise UserError(
+            f"{path}: is not a parquet file that can be read ({reason_of(error)}); save it anew"
+        ) from None
     names = table.column_names
     return names, [_cells(path, name, column) for name, column in zip(names, table.columns, strict=True)]
 
@@ -80,7 +82,7 @@ def xlsx_rows(path: Path) -> list[list[Any]]:
     except OSError:
         raise
     except Exception as error:  # whatever the many readers of zip and XML let through
-        raise UserError(f"{path}: is not a readable xlsx file ({reason_of(error)})") from None
+        raise UserError(f"{path}: is not a readable xlsx file ({reason_of(error)}); save it anew") from None
     width = max(map(len, rows), default=0)
     for row in rows:
         row += [None] * (width - len(row))
