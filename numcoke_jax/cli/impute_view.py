@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from numcoke_jax.inference.intervals import WITH, WITHOUT
 from numcoke_jax.system.console import Console, shown_value
 from numcoke_jax.system.files import write_bytes_atomically, write_json_atomically
 
@@ -24,7 +25,8 @@ def show(found: Mapping[str, Any], top: int, console: Console) -> None:
     remark = f"on {WHICH[found['tested_on']]}; target {100 * found['level']:g}%"
     columns = ("field", "by relation", ">cells", ">covered", ">mean width")
     console.table("Coverage", remark, columns, rows)
-    for kind in (kind for kind, factor in found["factors"].items() if factor is None):
+    kinds = {WITH if cell["known_by"] == "facts" else WITHOUT for cell in found["cells"]}
+    for kind in (kind for kind, factor in found["factors"].items() if factor is None and kind in kinds):
         console.warn(
             f"too few observed cells {kind} to cover {100 * found['level']:g}% of them: their intervals are "
             "the whole range"

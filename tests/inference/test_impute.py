@@ -400,6 +400,7 @@ def test_too_few_hidden_cells_are_told(capsys: pytest.CaptureFixture[str]) -> No
     impute_view.show(impute(table_run(Holes.drawn(0, count=8)), level=0.99), 5, Console())
     told = "".join(capsys.readouterr())
     assert "too few observed cells without facts to cover 99% of them: their" in told
+    assert "cells with facts to cover" not in told, "no missing cell has one"
 
 
 def test_a_field_that_no_relation_compares_is_imputed_from_other_fields() -> None:
