@@ -165,9 +165,8 @@ def command_of(options: argparse.Namespace) -> Command:
         config = load_config(named or DEFAULT_CONFIG)
     named_table = config.data.table
     override(config, options.keys)
-    if not workdir:
-        workdir = default_workdir(named or DEFAULT_CONFIG, config, named_table)
     if table:
+        workdir = workdir or default_workdir(named, config, named_table)
         config.data.path = str(workdir.resolve() / GRAPH_FOLDER)
     check_config(config)
     config = canonical_config(config).lock()
@@ -175,7 +174,7 @@ def command_of(options: argparse.Namespace) -> Command:
         notices += _without_effect(config, [key for key, _ in options.keys])
     return Command(
         config=config,
-        workdir=workdir,
+        workdir=workdir or default_workdir(named or DEFAULT_CONFIG, config, named_table),
         mode=options.command,
         overwrite=options.overwrite,
         notices=tuple(notices),
