@@ -17,7 +17,7 @@ from numcoke_jax.system.errors import UserError, suggestion
 from numcoke_jax.system.files import home_path
 
 OWN_OPTIONS = ("head", "tail", "relation", "relation_column", "attributes")
-ABOUT_ATTRIBUTES = ("name", "fields", "categories", "dates", "parse")
+ABOUT_ATTRIBUTES = ("name", "fields", "categories", "hide", "dates", "parse")
 NO_OPTIONS = ("command", "run", "checked")  # what every command's options have besides its flags
 SHARED_OPTIONS = ("facts", "split", "seed", "out", *ABOUT_ATTRIBUTES, *OWN_OPTIONS)
 

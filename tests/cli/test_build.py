@@ -57,10 +57,9 @@ def test_a_flag_is_given_once_and_those_of_training_are_named() -> None:
     ):
         parse(words)
     assert parse([*words[:3], "--table=a.csv", "--out=g"]).table == "a.csv"
-    with pytest.raises(
-        UserError, match="^--hide=x is not a flag of numcoke data build; numcoke train has --data.hide"
-    ):
-        parse(["data", "build", "--table=cars", "--hide=x", "--out=g"])
+    said = "^--patience=3 is not a flag of numcoke data build; numcoke train has --train.patience"
+    with pytest.raises(UserError, match=said):
+        parse(["data", "build", "--table=cars", "--patience=3", "--out=g"])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`numcoke train TABLE`: the graph that `data build` writes, trained on and kept; mistakes in one line."""
+"""`numcoke train TABLE`: the graph that `data build` writes, trained on and kept; columns by name."""
 
 import json
 from pathlib import Path
@@ -108,3 +108,21 @@ def test_columns_with_commas_are_named_beside_others() -> None:
     assert split_names("--fields", "c, a, b", known) == ("c", "a, b")
     with pytest.raises(UserError, match="^--fields: no column 'b'; did you mean 'a, b'"):
         split_names("--fields", "a,b", known)
+
+
+def test_a_hidden_column_is_compared_and_is_no_literal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "".join(f"c{row},{row},{row % 7},{row % 5}\n" for row in range(20))
+    (tmp_path / "t.csv").write_text(f"name,a,b,c\n{rows}")
+    words = [f"--table={tmp_path / 't.csv'}", "--name=name", "--relations=a,b"]
+    assert main(["data", "build", *words, "--hide=a,c", f"--out={tmp_path / 'hidden'}"]) == 0
+    said = "no literals of a, c; --data.hide of numcoke train keeps them for measures"
+    assert said in capsys.readouterr().out
+    assert main(["data", "build", *words, f"--out={tmp_path / 'shown'}"]) == 0
+    hidden, shown = (load_folder(str(tmp_path / name)).graph for name in ("hidden", "shown"))
+    assert hidden.vocabulary.fields == ("b",) and hidden.vocabulary.relations == ("a_comp", "b_comp")
+    assert np.array_equal(hidden.train, shown.train) and np.array_equal(hidden.test, shown.test)
+    assert main(["data", "build", *words, "--hide=x", f"--out={tmp_path / 'wrong'}"]) == 2
+    assert "--hide: no column 'x'; there is 'a', 'b', 'c'" in capsys.readouterr().err
+    assert not (tmp_path / "wrong").exists()

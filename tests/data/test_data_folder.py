@@ -16,6 +16,17 @@ from numcoke_jax.system.errors import UserError
 from tests.graph_folders import GOOD, assert_same_graph, make_folder
 
 
+def test_literals_are_read_where_litwd_has_them(tmp_path: Path) -> None:
+    """In its own place a file of literals comes first."""
+    make_folder(tmp_path, literals=None)
+    (tmp_path / "numeric_literals.txt").write_text("kiln\tbuilt\t1970\n")
+    graph, report = read_folder(str(tmp_path))
+    assert graph.vocabulary.fields == ("built",) and graph.values[0, 0] == 1970
+    assert not any("not read" in note for note in report.notices())
+    make_folder(tmp_path)
+    assert read_folder(str(tmp_path))[0].vocabulary.fields == ("mass",)
+
+
 def test_a_folder_reads_to_sorted_names_and_arrays(tmp_path: Path) -> None:
     graph, report = read_folder(make_folder(tmp_path))
     assert graph.vocabulary == Vocabulary(("kiln", "lamp", "oven"), ("near",), ("mass",))

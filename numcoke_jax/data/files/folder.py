@@ -2,7 +2,8 @@
 
     train.txt  valid.txt  test.txt      head <tab> relation <tab> tail
     neg.txt                             optional: triples known to be false
-    literals/numerical_literals.txt     optional: entity <tab> field <tab> value
+    literals/numerical_literals.txt     optional: entity <tab> field <tab> value; numeric_literals.txt is
+                                        read in its place, as LitWD's folders have it
     entities_without_facts.txt          optional: a name on each line, of entities that no fact mentions
 
 Each file may be packed as `NAME.gz` or `NAME.zip` instead.  `lines.py`, `headers.py` and
@@ -39,6 +40,7 @@ from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, e
 from numcoke_jax.system.errors import UserError, list_some, plural, plural_of, shown_name
 
 LITERALS = "literals/numerical_literals.txt"
+LITWD_LITERALS = "numeric_literals.txt"  # in the data of Gesese et al., LiterallyWikidata, ISWC 2021
 WITHOUT_FACTS = "entities_without_facts.txt"
 BAD_VALUES, DATES = choices("data.bad_values"), choices("data.dates")
 NO_DATES = DATES[0]
@@ -216,7 +218,7 @@ def read_literals(
     files: GraphFiles, report: GraphReport, bad_values: str, reading: Reading
 ) -> pa.Table | None:
     """The literals that are numbers; None without a good file."""
-    file = files.find(LITERALS)
+    file = files.find(LITERALS) or files.find(LITWD_LITERALS)
     if file is None:
         report.source_notes.append(f"no {LITERALS}: the graph has no numeric fields")
         report.source_notes += [
