@@ -121,9 +121,9 @@ class Model:
           candidates: names of the only possible tails, or heads.
           known: "exclude" leaves known facts out, "mark" names the split that has them.
           exclude_self: the head is not a candidate.
-          new_entities: entities that the model has never seen: the first column names them, the others are
-            fields of the graph; a line on standard output reports columns that are not fields, and a model
-            that was trained without `train.entity_dropout`.
+          new_entities: entities that the model has never seen, as a table or its path: the first column names
+            them, the others are fields of the graph; a line on standard output reports columns that are not
+            fields, and a model that was trained without `train.entity_dropout`.
           facts: what is known about the new entities, as triples (head, relation, tail) of names or a table
             with these columns; an order core places the new entities by them, too.
 
