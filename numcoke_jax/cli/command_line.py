@@ -282,7 +282,7 @@ def run(command: Command) -> int:
     for notice in command.notices:
         console.warn(notice)
     if command.chosen:
-        console.note(command.chosen, wrap=True)
+        console.note(command.chosen)
     given: dict[str, Any] = {"loaded": command.kg.loaded} if command.kg else {}
     try:
         if command.mode == "train":
