@@ -35,7 +35,7 @@ from experiments import sweep
 from experiments.new_entities import share
 from experiments.references import checked
 from experiments.seeds import mean_and_deviation
-from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.cli.commands import OneLineParser, as_shares, run_command
 from numcoke_jax.data.graph import LoadedGraph, NumericGraph
 from numcoke_jax.data.literals import fit_normalizer
 from numcoke_jax.data.numeric_kg import NumericKG
@@ -108,9 +108,8 @@ def drawn(options: argparse.Namespace, seed: int) -> Drawn:
     numbers = numbers.iloc[rows].reset_index(drop=True)
     chosen = frame[NAME].to_numpy()[rows]
     deleted = pd.DataFrame(rng.random(numbers.shape) < options.missing, chosen, numbers.columns)
-    split = tuple(map(float, options.split.split(",")))
     whole = numbers.assign(**{NAME: chosen})
-    return Drawn(whole, deleted, tuple(numbers.columns), relations, split, rng)
+    return Drawn(whole, deleted, tuple(numbers.columns), relations, options.split, rng)
 
 
 def run_on(graph: NumericGraph) -> Trained:
@@ -226,9 +225,9 @@ def rows_of(options: argparse.Namespace) -> list[dict[str, Any]]:
     cases = checked("cases", options.cases, CASES)
     found = []
     for seed in sweep.seeds_of(options.seeds):
-        for level in map(float, options.levels.split(",")):
+        for level in options.levels:
             for case in cases:
-                for count in map(int, options.facts.split(",")) if case == "new" else (None,):
+                for count in options.facts if case == "new" else (None,):
                     rows = drawn(options, seed)  # the same for all
                     of_case = (
                         of_cells(rows, case, level) if count is None else of_new_rows(rows, count, level)
@@ -265,6 +264,25 @@ def show(rows: Sequence[Mapping[str, Any]]) -> None:
     rich.console.Console(width=80, markup=False, highlight=False).print(table)
 
 
+def _count(text: str) -> int:
+    """An integer of 0 or more, as the type of an argparse option."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be an integer of 0 or more, got {text!r}")
+    return int(text)
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    return tuple(map(_count, text.split(",")))
+
+
+def _levels(text: str) -> tuple[float, ...]:
+    """Shares between 0 and 1, as the type of an argparse option."""
+    levels = tuple(map(share, text.split(",")))
+    if not all(0.0 < level < 1.0 for level in levels):
+        raise argparse.ArgumentTypeError(f"must be between 0 and 1, got {text!r}")
+    return levels
+
+
 def parser() -> OneLineParser:
     """The options of the command."""
     options = OneLineParser(
@@ -276,12 +294,12 @@ def parser() -> OneLineParser:
     options.add_argument("--table", required=True, type=home_path, help="csv file")
     options.add_argument("--name", required=True, help="columns that name a row, joined by commas")
     options.add_argument("--relations", required=True, help="columns that are compared, joined by commas")
-    options.add_argument("--rows", type=int, default=0, help="how many; 0: all (default: %(default)s)")
+    options.add_argument("--rows", type=_count, default=0, help="how many; 0: all (default: %(default)s)")
     options.add_argument("--missing", type=share, default=0.2, help="share of cells (default: %(default)s)")
-    options.add_argument("--split", default="0.8,0.1,0.1", help="of the facts (default: %(default)s)")
+    options.add_argument("--split", type=as_shares, default="0.8,0.1,0.1", help="(default: %(default)s)")
     options.add_argument("--cases", default=",".join(CASES), help="(default: %(default)s)")
-    options.add_argument("--facts", default="0,1,3,10,30", help="of new rows (default: %(default)s)")
-    options.add_argument("--levels", default="0.9", help="asked coverage (default: %(default)s)")
+    options.add_argument("--facts", type=_counts, default="0,1,3,10,30", help="(default: %(default)s)")
+    options.add_argument("--levels", type=_levels, default="0.9", help="asked (default: %(default)s)")
     options.add_argument("--seeds", default="0,1,2,3,4", help="(default: %(default)s)")
     options.add_argument(
         "--out", type=home_path, default=Path("runs/intervals"), help="(default: %(default)s)"

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from experiments import intervals
+from numcoke_jax.system.errors import UserError
 from tests.inference.imputed import Holes
 
 
@@ -96,3 +97,19 @@ def test_wrong_flags_are_one_line(table: Path, tmp_path: Path, flag: str, told: 
     arguments = [f"--table={table}", "--name=name", "--relations=a", f"--out={tmp_path}", flag]
     assert intervals.main(arguments) == 2
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flag", "line"),
+    [
+        ("--levels=x", "--levels: "),
+        ("--levels=0.9,0", "--levels: must be between 0 and 1, got '0.9,0'"),
+        ("--split=a", "--split: must be 3 numbers such as 0.8,0.1,0.1, got 'a'"),
+        ("--facts=1,x", "--facts: must be an integer of 0 or more, got 'x'"),
+        ("--rows=-3", "--rows: must be an integer of 0 or more, got '-3'"),
+    ],
+)
+def test_a_wrong_number_is_one_line(flag: str, line: str) -> None:
+    with pytest.raises(UserError) as refused:
+        intervals.parser().parse_args(["--table=t.csv", "--name=a", "--relations=b", flag])
+    assert str(refused.value).startswith(line) and "\n" not in str(refused.value)
