@@ -153,18 +153,19 @@ def as_shares(text: str) -> tuple[float, ...]:
     return shares
 
 
-def run_command(action: Callable[[], int], interrupted: str = "") -> int:
+def run_command(action: Callable[[], int], interrupted: str = "", *, ends: bool = False) -> int:
     """What `action` returns, or the exit code of the error it raises, which is reported in one line.
 
     Args:
       action: the command itself.
       interrupted: what to say when the user stops it from the keyboard, unless the action says it.
+      ends: the process ends after it: a second interrupt is ignored, which would stop that half-way.
     """
     _collect_rarely()
     _open_what_is_closed()
     escape_what_cannot_be_shown()
     try:
-        code = _told(action, interrupted)
+        code = _told(action, interrupted, ends)
     finally:  # also after --help, which ends in SystemExit
         problem = _write_out()
     if problem is None or code:
@@ -174,7 +175,7 @@ def run_command(action: Callable[[], int], interrupted: str = "") -> int:
     return _fail(f"the command is done, but its output cannot be written ({problem.strerror}); fix this", 2)
 
 
-def _told(action: Callable[[], int], interrupted: str) -> int:
+def _told(action: Callable[[], int], interrupted: str, ends: bool) -> int:
     """What `run_command` returns, apart from trouble with output that is still buffered."""
     try:
         return action()
@@ -194,7 +195,8 @@ def _told(action: Callable[[], int], interrupted: str) -> int:
     except MemoryError as error:
         return _fail(f"there is not enough memory ({error or 'none is left'}); give it less to read", 2)
     except KeyboardInterrupt as stopped:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one would end what the libraries do at exit
+        if ends:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         return _fail(str(stopped) or interrupted or "interrupted", 130)
 
 

@@ -15,7 +15,8 @@ from numcoke_jax.cli.parser import parse
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command that the arguments (the process's own) describe and returns the exit code."""
-    return run_command(functools.partial(_run, sys.argv[1:] if arguments is None else arguments))
+    ends = arguments is None  # others may go on after it, and are interrupted as before
+    return run_command(functools.partial(_run, sys.argv[1:] if arguments is None else arguments), ends=ends)
 
 
 def _run(arguments: Sequence[str]) -> int:

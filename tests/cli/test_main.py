@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import types
@@ -13,6 +14,7 @@ import pytest
 from ml_collections import ConfigDict
 
 from numcoke_jax.cli.command_line import default_workdir, parse_command_line
+from numcoke_jax.cli.commands import run_command
 from numcoke_jax.cli.main import main
 from numcoke_jax.cli.parser import COMMANDS
 from numcoke_jax.cli.parser import MODES as ALL_MODES
@@ -25,6 +27,19 @@ from tests.cli.typed import parse
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 MODES = ", ".join(ALL_MODES)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_second_interrupt_is_ignored_by_a_process_that_ends_and_no_other(ends: bool) -> None:
+    def interrupted() -> int:
+        raise KeyboardInterrupt
+
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        assert run_command(interrupted, ends=ends) == 130
+        assert signal.getsignal(signal.SIGINT) == (signal.SIG_IGN if ends else before)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_commands_are_the_modes_of_before(training: list[tuple[str, ConfigDict, Path]]) -> None:
