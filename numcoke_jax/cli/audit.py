@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from numcoke_jax.cli.commands import OneLineParser, add_cache_option, as_folder
-from numcoke_jax.system.console import Console
+from numcoke_jax.system.console import LOADING, Console
 from numcoke_jax.system.errors import plural, printable, shown_path
 
 
@@ -29,14 +29,15 @@ def add_options(parser: OneLineParser, command: str) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from numcoke_jax.inference.audit import FAULT, audit  # seconds: mistakes are answered before
-    from numcoke_jax.inference.trained import load_trained
-    from numcoke_jax.system.compiled import keep_compiled
+    console = Console(sys.stderr if options.json else None)
+    with console.waiting(LOADING):
+        from numcoke_jax.inference.audit import FAULT, audit
+        from numcoke_jax.inference.trained import load_trained
+        from numcoke_jax.system.compiled import keep_compiled
 
     if not options.no_cache:
         keep_compiled()
     warnings: list[str] = []
-    console = Console(sys.stderr if options.json else None)
     with console.waiting("loading the run"):
         trained = load_trained(options.workdir, warnings.append)
     with console.waiting("ranking a sample anew, and looking for leaks"):

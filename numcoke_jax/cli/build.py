@@ -24,7 +24,7 @@ from numcoke_jax.data.tables.cells import TableFile, read_table
 from numcoke_jax.data.tables.comparisons import DIRECTIONS, GROUPS, OWN_TABLE, PROTOCOLS, ComparisonSettings
 from numcoke_jax.data.tables.facts import BY_COLUMN, BY_ORDER
 from numcoke_jax.data.tables.known import TABLES, EntityTable
-from numcoke_jax.data.tables.own import INDEX, own_table
+from numcoke_jax.data.tables.own import INDEX, compared_fields, own_table
 from numcoke_jax.data.variants import hide_fields
 from numcoke_jax.system.errors import UserError, suggestion
 from numcoke_jax.system.files import home_path
@@ -190,8 +190,7 @@ def own_entities(options: argparse.Namespace, file: TableFile) -> tuple[EntityTa
         split_names(f"--{option}", given, file.columns) if (given := getattr(options, option)) else ()
         for option in ("relations", "fields", "categories")
     )
-    table = own_table(file, names, compared, stored, categories)
-    return table, compared or table.fields
+    return compared_fields(own_table(file, names, compared, stored, categories), compared)
 
 
 def _run(options: argparse.Namespace) -> int:

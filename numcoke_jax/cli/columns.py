@@ -15,7 +15,7 @@ READING = {  # the options that a `Reading` is made of: what they may be, and th
 
 TABLE_OPTIONS = {  # which columns of a table are what
     "name": "that name an entity, joined by ', '; index: the number of the row",
-    "relations": "with numbers that get a relation (default: all fields, or a known table's own)",
+    "relations": "that get a relation (default: numbers with over two values; a known table has its own)",
     "fields": "with numbers stored as literals, besides those of --relations (default: all)",
     "categories": "that become facts, such as artist: (song, artist, its value)",
 }

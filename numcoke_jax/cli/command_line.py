@@ -3,7 +3,8 @@
 import argparse
 import dataclasses
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -158,8 +159,9 @@ def command_of(options: argparse.Namespace) -> Command:
     if evaluates and not named and workdir and (workdir / CONFIG_FILE).exists():
         config = run_config(workdir, notices.append)
     elif table or folder:
-        kg = graph_of_table(table, options) if table else _graph_of_folder(folder, options.keys)
-        config, chosen = _chosen_for(kg, preset)
+        with _waiting("reading the graph", process_settings(vars(options))):
+            kg = graph_of_table(table, options) if table else _graph_of_folder(folder, options.keys)
+            config, chosen = _chosen_for(kg, preset)
         config.data.path = folder
     else:
         config = load_config(named or DEFAULT_CONFIG)
@@ -184,6 +186,13 @@ def command_of(options: argparse.Namespace) -> Command:
         chosen=chosen,
         processes=process_settings(vars(options)),
     )
+
+
+def _waiting(text: str, processes: Mapping[str, str]) -> AbstractContextManager[None]:
+    """Says what is being waited for; one of several processes says nothing before it knows which it is."""
+    from numcoke_jax.system.console import Console  # not yet needed to answer a wrong flag
+
+    return nullcontext() if processes else Console().waiting(text)
 
 
 def _graph_of_folder(folder: str, keys: Sequence[tuple[str, str]]) -> "NumericKG":
@@ -269,10 +278,13 @@ def run(command: Command) -> int:
         if (code := watch()) is not None:
             return code
         join(command.processes)
-    from numcoke_jax.runs.loop import evaluate_only, train_and_evaluate
-    from numcoke_jax.runs.screen import Screen
-    from numcoke_jax.system.compiled import keep_compiled
-    from numcoke_jax.system.processes import leads
+    from numcoke_jax.system.console import LOADING
+
+    with _waiting(LOADING, command.processes):
+        from numcoke_jax.runs.loop import evaluate_only, train_and_evaluate
+        from numcoke_jax.runs.screen import Screen
+        from numcoke_jax.system.compiled import keep_compiled
+        from numcoke_jax.system.processes import leads
 
     if command.cache:
         keep_compiled()

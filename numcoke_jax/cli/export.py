@@ -4,7 +4,7 @@ import argparse
 import shlex
 
 from numcoke_jax.cli.commands import OneLineParser, add_cache_option, as_folder
-from numcoke_jax.system.console import Console
+from numcoke_jax.system.console import LOADING, Console
 from numcoke_jax.system.errors import UserError, plural_of, shown_path
 
 
@@ -31,13 +31,14 @@ def _checked(options: argparse.Namespace) -> argparse.Namespace:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from numcoke_jax.inference.export import export_run  # seconds: mistakes are answered before
-    from numcoke_jax.inference.trained import load_trained
-    from numcoke_jax.system.compiled import keep_compiled
+    console = Console()
+    with console.waiting(LOADING):
+        from numcoke_jax.inference.export import export_run
+        from numcoke_jax.inference.trained import load_trained
+        from numcoke_jax.system.compiled import keep_compiled
 
     if not options.no_cache:
         keep_compiled()
-    console = Console()
     with console.waiting("loading the run"):
         trained = load_trained(options.workdir, console.warn)
     command = shlex.join(["numcoke", "export", f"--workdir={options.workdir.absolute()}", "--to=FOLDER"])

@@ -38,13 +38,16 @@ def add_options(parser: OneLineParser, command: str) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     _check_names(options)
-    from numcoke_jax.cli.use import run_use_command  # it takes seconds: mistakes are answered before
-    from numcoke_jax.system.compiled import keep_compiled
-    from numcoke_jax.system.console import Console
+    from numcoke_jax.system.console import LOADING, Console  # a wrong name is answered before
+
+    console = Console()
+    with console.waiting(LOADING):
+        from numcoke_jax.cli.use import run_use_command
+        from numcoke_jax.system.compiled import keep_compiled
 
     if not options.no_cache:
         keep_compiled()
-    run_use_command(options, Console())
+    run_use_command(options, console)
     return 0
 
 

@@ -15,7 +15,7 @@ from numcoke_jax.data.tables.cells import given_table
 from numcoke_jax.data.tables.comparisons import OWN_TABLE, ComparisonSettings
 from numcoke_jax.data.tables.facts import DEFAULT_SHARES, FactChoice
 from numcoke_jax.data.tables.known import EntityTable
-from numcoke_jax.data.tables.own import INDEX, no_text, own_table
+from numcoke_jax.data.tables.own import INDEX, compared_fields, no_text, own_table
 from numcoke_jax.system.errors import UserError, plural, plural_of
 
 Table: TypeAlias = pd.DataFrame | str | Path  # a table of pandas, or where a file with one is
@@ -68,7 +68,8 @@ class NumericKG:
             xlsx file.
           name: the column that names the entities, or several, joined by ", "; "index": the labels of the
             rows, or their numbers, row 1, row 2 and so on.
-          relations: one or several numeric columns that get a relation each; (): all fields.
+          relations: one or several numeric columns that get a relation each; (): all fields with more
+            than two different values.
           fields: one or several numeric columns stored as values; (): every numeric one.
           categories: columns that become facts, such as (song, "artist", value): `data/tables/categories.py`.
           dates: "year" or "days" (since 1970-01-01): columns of dates are numeric, too; "": they are not.
@@ -88,9 +89,8 @@ class NumericKG:
             if key not in known:
                 raise UserError(f"from_table: {key} is not a setting; the settings are {', '.join(known)}")
         file = given_table("table", table, Reading(dates, parse), INDEX if INDEX in names else "")
-        entities = own_table(file, names, compared, stored, symbolic)
-        chosen = dataclasses.replace(OWN_TABLE, **settings)
-        return cls.compared(entities, compared or entities.fields, chosen)
+        entities, compared = compared_fields(own_table(file, names, compared, stored, symbolic), compared)
+        return cls.compared(entities, compared, dataclasses.replace(OWN_TABLE, **settings))
 
     @classmethod
     def compared(

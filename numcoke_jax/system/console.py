@@ -25,6 +25,7 @@ SMALLEST_WIDTH = 40  # below it tables lose their meaning: let the terminal wrap
 ELLIPSIS = "..."
 INDENT = 14  # of what follows a label
 SILENT_SECONDS = 1.5  # after which a person is told what is being waited for
+LOADING = "loading the program"  # JAX and what needs it, which commands import once their arguments are right
 
 
 class Console:

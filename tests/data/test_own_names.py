@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -77,3 +78,17 @@ def test_three_columns_that_are_unique_together_are_named() -> None:
     frame = pd.DataFrame(rows, columns=["p", "q", "s"]).assign(x=[0.5 + row for row in range(8)])
     with pytest.raises(UserError, match="unique are 'p' with 'q' with 's'; or name"):
         NumericKG.from_table(frame, name="p")
+
+
+def test_fields_with_two_values_are_compared_only_if_they_are_named() -> None:
+    frame = pd.DataFrame({"town": list("abcd"), "height": [3.0, 1.0, 2.0, 5.0], "coastal": [1, 0, np.nan, 1]})
+    by_default = NumericKG.from_table(frame, name="town")
+    assert by_default.graph.vocabulary.relations == ("height_comp",)
+    assert by_default.graph.vocabulary.fields == ("coastal", "height")
+    said = "not compared, as there are two values only: coastal; relations=COLUMN,... compares what it names"
+    assert sum(said in notice for notice in by_default.loaded.notices) == 1
+    named = NumericKG.from_table(frame, name="town", relations=["coastal", "height"])
+    assert named.graph.vocabulary.relations == ("coastal_comp", "height_comp")
+    only = NumericKG.from_table(frame[["town", "coastal"]], name="town")
+    assert only.graph.vocabulary.relations == ("coastal_comp",)
+    assert not any("two values" in notice for notice in (*named.loaded.notices, *only.loaded.notices))

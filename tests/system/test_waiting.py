@@ -1,8 +1,11 @@
 """What a person is told while nothing else is shown: one line, on a terminal and in a log."""
 
 import contextlib
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,3 +54,23 @@ def test_compiling_is_announced_with_what_is_known(impatient: None, monkeypatch:
         time.sleep(0.2)
     assert screen.shown().splitlines() == ["compiling, about 70 s"]
     assert asked == [("paper", "60 entities", clock)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["predict", "--workdir=.", "--head=a", "--relation=r"], "loading the program"),
+        (["train", "table.csv", "--name=nothing"], "reading the graph"),
+    ],
+)
+def test_imports_are_told(arguments: list[str], told: str, tmp_path: Path) -> None:
+    """JAX and pandas are imported after the arguments are read: that takes a while."""
+    (tmp_path / "table.csv").write_text("name,height\na,1\nb,2\n")
+    code = (
+        "import sys; from numcoke_jax.system import console; from numcoke_jax.cli.main import main;"
+        "console.SILENT_SECONDS = 0.01; sys.exit(main(sys.argv[1:]))"
+    )
+    words = [sys.executable, "-c", code, *arguments]
+    ended = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ended.stdout, ended.returncode) == (f"{told}\n", 2)
+    assert ended.stderr.startswith("error: ") and ended.stderr.count("\n") == 1

@@ -62,17 +62,19 @@ def _rate(text: str) -> float:
 def _run(options: argparse.Namespace) -> int:
     check_installed()
     with closing(listening(options.host, options.port)) as opened:
-        from numcoke_jax.cli.serve.answers import Answers  # it takes seconds: mistakes are answered before
-        from numcoke_jax.cli.serve.app import web_app
-        from numcoke_jax.inference.trained import load_trained
-        from numcoke_jax.runs.memory import USE_REMEDY, out_of_memory_told
-        from numcoke_jax.system.compiled import keep_compiled
-        from numcoke_jax.system.console import Console
+        from numcoke_jax.system.console import LOADING, Console  # mistakes are answered before
 
         console = Console()
+        with console.waiting(LOADING):
+            from numcoke_jax.cli.serve.answers import Answers
+            from numcoke_jax.cli.serve.app import web_app
+            from numcoke_jax.inference.trained import load_trained
+            from numcoke_jax.runs.memory import USE_REMEDY, out_of_memory_told
+            from numcoke_jax.system.compiled import keep_compiled
+
         if not options.no_cache:
             keep_compiled()
-        with out_of_memory_told(USE_REMEDY):
+        with out_of_memory_told(USE_REMEDY), console.waiting("loading the run"):
             trained = load_trained(options.workdir, console.warn)
             answers = Answers(trained, options.workdir.resolve().name)
             answers.warm_up()

@@ -6,6 +6,8 @@ import itertools
 import os
 from collections.abc import Collection, Sequence
 
+import numpy as np
+
 from numcoke_jax.data.files.dates import UNITS
 from numcoke_jax.data.files.numbers import A_DATE, NEARLY_NUMBERS, NO_DATE_READ, Reading
 from numcoke_jax.data.tables.categories import category_facts
@@ -62,6 +64,24 @@ def own_table(
     notices.insert(0, f"{title}: fields {', '.join(every)}")
     found = dataclasses.replace(found, notices=(*notices, *found.notices))
     return with_categories(found, table, categories, others)
+
+
+def compared_fields(table: EntityTable, relations: Sequence[str]) -> tuple[EntityTable, tuple[str, ...]]:
+    """The fields that get a relation: `relations`, or else every field with more than two values.
+
+    Facts about a field with two values lead from all entities with one to all with the other: they are no
+    order to infer.  A notice of the table names such fields, unless there is no other.
+    """
+    if relations:
+        return table, tuple(relations)
+    cells = zip(table.fields, table.values.T, table.observed.T, strict=True)
+    of_two = [field for field, values, known in cells if len(np.unique(values[known])) == 2]
+    compared = tuple(field for field in table.fields if field not in of_two)
+    if not of_two or not compared:
+        return table, table.fields
+    notice = f"{table.name}: not compared, as there are two values only: {', '.join(of_two)}"
+    notice += "; relations=COLUMN,... compares what it names"
+    return dataclasses.replace(table, notices=(*table.notices, notice)), compared
 
 
 def with_categories(

@@ -125,7 +125,9 @@ def fit_order(heads: np.ndarray, tails: np.ndarray, scores: ValueScores) -> Rela
     found = _candidate_fields(heads, tails, scores)
     orders = [_by_field(heads, tails, scores, one.field, one.sign) for one in found]
     if not _explained(found):
-        features = _candidate_features(heads, tails, scores)
+        # Few facts that one field explains without exception need no sum of fields, which may do so as well.
+        single = any(one.agreement == 1.0 and 2 * one.facts >= len(heads) for one in found)
+        features = [no_features(scores)] if single else _candidate_features(heads, tails, scores)
         orders += [_by_remainder(heads, tails, one) for one in features]
     return max(orders, key=lambda order: order.evidence)
 
@@ -186,19 +188,22 @@ def best_fields(heads: np.ndarray, tails: np.ndarray, scores: np.ndarray) -> lis
     """The fields that may explain the facts: the one furthest from chance, and the one that agrees best.
 
     They differ where another field is almost the compared one and has more values. [] if no field has facts
-    with different values.
+    with different values. Of fields that agree equally it is the one with the fewest values of entities
+    without a fact, which a relation that compares it would have facts about.
     """
-    found, surprise = [], []
+    found, surprise, elsewhere = [], [], np.ones(len(scores), bool)
+    elsewhere[heads] = elsewhere[tails] = False
     for field in range(scores.shape[1]):
         gap = scores[heads, field] - scores[tails, field]
         gap = gap[np.isfinite(gap)]
         up, down = int((gap > 0).sum()), int((gap < 0).sum())
         if up + down:
             found.append(FieldAgreement(field, 1 if up > down else -1, max(up, down) / len(gap), len(gap)))
-            surprise.append(abs(up - down) / np.sqrt(up + down))  # standard deviations from a coin
+            deviations = abs(up - down) / np.sqrt(up + down)  # from a coin
+            surprise.append((deviations, -int(np.isfinite(scores[elsewhere, field]).sum())))
     if not found:
         return []
-    first = found[int(np.argmax(surprise))]
+    first = found[max(range(len(found)), key=surprise.__getitem__)]
     enough = [one for one in found if one.facts >= min(ENOUGH_FACTS, first.facts)]
     second = max(enough, key=lambda one: (one.agreement, one.facts))
     return [first] if second == first else [first, second]

@@ -270,6 +270,31 @@ def test_a_field_that_is_nearly_the_compared_one_and_has_more_values_is_not_take
     assert order_of(drawn(values[:, 0], 900), seen).field == 0
 
 
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_of_fields_in_the_same_order_a_relation_compares_the_one_whose_values_are_of_its_entities(
+    mirrored: bool,
+) -> None:
+    """Seven rows of which one has no weight, and no fact; height and weight agree on all ten."""
+    weight, height = np.arange(7.0), np.exp(np.arange(7.0))
+    weight[2] = np.nan
+    values = np.stack([height, weight, np.random.default_rng(0).normal(size=7)], axis=1)
+    values = values[:, ::-1] if mirrored else values
+    facts = np.array([(h, t) for h in range(7) for t in range(h) if 2 not in (h, t)][:10])
+    assert best_fields(facts[:, 0], facts[:, 1], values)[0].field == 1
+    assert order_of(facts, values).field == 1
+
+
+def test_few_facts_that_one_field_explains_compare_it_and_no_sum() -> None:
+    """Of seven rows with three fields, whose sums explain the facts as well; so may another field."""
+    for seed in range(6):
+        values = fields(7, 3, seed)
+        facts = np.array([(h, t) for h in range(7) for t in range(7) if values[h, 0] > values[t, 0]])[::2]
+        found = order_of(facts, values)
+        assert found.field is not None
+        positions = found.weights[found.field] * values[:, found.field]
+        assert (positions[facts[:, 0]] > positions[facts[:, 1]]).all()
+
+
 def test_the_same_input_gives_the_same_bits() -> None:
     values = hidden(fields(60, 4), 0.3)
     parts = [drawn(np.random.default_rng(1).normal(size=60), 300), drawn(fields(60, 4)[:, 2], 100)]
