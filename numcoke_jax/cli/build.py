@@ -25,7 +25,6 @@ from numcoke_jax.data.tables.comparisons import DIRECTIONS, GROUPS, OWN_TABLE, P
 from numcoke_jax.data.tables.facts import BY_COLUMN, BY_ORDER
 from numcoke_jax.data.tables.known import TABLES, EntityTable
 from numcoke_jax.data.tables.own import INDEX, compared_fields, own_table
-from numcoke_jax.data.variants import hide_fields
 from numcoke_jax.system.errors import UserError, suggestion
 from numcoke_jax.system.files import home_path
 
@@ -69,7 +68,7 @@ def add_options(parser: OneLineParser, command: str) -> None:
     parser.add_argument("--dir", default="", help="folder in which a known table's file is looked for first")
     parser.add_argument("--out", required=True, type=home_path, metavar="DIR", help="folder; must not exist")
     add_fact_options(parser)
-    hidden = "the columns whose numbers are left out: facts may compare them, no model sees them"
+    hidden = "the columns whose numbers no model is given: facts may compare them, measures look at them"
     parser.add_argument("--hide", metavar="COLUMN,...", help=hidden)
     settings = parser.add_argument_group("how values are compared")
     for field in dataclasses.fields(ComparisonSettings):
@@ -123,13 +122,10 @@ def build(options: argparse.Namespace) -> list[str]:
     else:
         settings = chosen_settings(options)
         loaded = build_graph(*chosen_table(options), settings)
-    if not options.hide:
-        write_folder(loaded.graph, options.out)
-        return loaded.notices
-    hidden = split_names("--hide", options.hide, loaded.graph.vocabulary.fields)
-    write_folder(hide_fields(loaded.graph, hidden), options.out)
-    left = f"no literals of {', '.join(hidden)}; --data.hide of numcoke train keeps them for measures"
-    return [*loaded.notices, left]
+    fields = loaded.graph.vocabulary.fields
+    hidden = split_names("--hide", options.hide, fields) if options.hide else ()
+    write_folder(loaded.graph, options.out, hidden)
+    return loaded.notices
 
 
 def chosen_settings(options: argparse.Namespace) -> ComparisonSettings:

@@ -123,8 +123,8 @@ class LoadedGraph:
     """A graph, what its user should know about it (one line each), and what to call it.
 
     The warnings are what a user must not overlook: signs that the files mean something else.  `truth` is
-    the graph with the values and fields that a control or `data.hide` keeps from the model, None without
-    these: only measures look at it.
+    the graph with the values and fields that a control, `data.hide` or its folder keeps from the model, None
+    without these: only measures look at it.
     """
 
     graph: NumericGraph

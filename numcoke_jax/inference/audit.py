@@ -385,11 +385,11 @@ def masked_cells(run: Run) -> Finding:
 
 
 def hidden_fields(run: Run) -> Finding:
-    """Fields of `data.hide`: gone, and no other field has the same order of values."""
-    check, hidden = "hidden fields", tuple(run.config.data.hide)
-    truth = run.loaded.truth
-    if not hidden or truth is None:
-        return Finding(check, UNKNOWN, 0, 0, "data.hide hides no field")
+    """Fields that `data.hide` or a folder hides: gone, and no other field has the same order of values."""
+    check, truth = "hidden fields", run.loaded.truth or run.graph
+    hidden = sorted({*run.config.data.hide} | {*truth.vocabulary.fields} - {*run.graph.vocabulary.fields})
+    if not hidden:
+        return Finding(check, UNKNOWN, 0, 0, "no field is hidden")
     tellers = [name for name in hidden if name in run.graph.vocabulary.fields]
     for name in hidden:
         place = truth.vocabulary.fields.index(name)

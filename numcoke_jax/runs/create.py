@@ -163,7 +163,7 @@ def _without_effect(
 def trained_on(config: ConfigDict, loaded: LoadedGraph) -> tuple[LoadedGraph, HeldOut | None]:
     """The graph that a run trains on: values and facts as `config.data` says, entities held out."""
     data, notices = config.data, []
-    truth = loaded.graph
+    truth = loaded.truth or loaded.graph
     graph = controlled_values(loaded.graph, data.control, seed=data.seed)
     if data.control != "true":
         notices.append(f"control experiment: the values are {data.control}")

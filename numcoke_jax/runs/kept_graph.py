@@ -30,6 +30,8 @@ def keep_graph(kg: NumericKG, workdir: Path) -> None:
             "train and its config, or give another workdir"
         )
     else:
-        write_folder(kg.graph, folder)
+        truth = kg.loaded.truth or kg.graph
+        fields = (graph.vocabulary.fields for graph in (truth, kg.graph))
+        write_folder(truth, folder, sorted(set.difference(*map(set, fields))))
     if kg.comparisons is not None and not (workdir / COMPARISONS_FILE).exists():
         write_json_atomically(workdir / COMPARISONS_FILE, kg.comparisons)

@@ -10,8 +10,13 @@ import pytest
 from numcoke_jax.cli.columns import split_names
 from numcoke_jax.cli.command_line import parse_command_line
 from numcoke_jax.cli.main import main
+from numcoke_jax.config.schema import default_config
+from numcoke_jax.data.files.lines import DataError
 from numcoke_jax.data.graph import graph_hash
 from numcoke_jax.data.load import load_folder
+from numcoke_jax.data.numeric_kg import NumericKG
+from numcoke_jax.runs.create import trained_on
+from numcoke_jax.runs.kept_graph import keep_graph
 from numcoke_jax.system.errors import UserError
 
 RUN = Path("runs/towns.csv-seed0")
@@ -117,12 +122,26 @@ def test_a_hidden_column_is_compared_and_is_no_literal(
     (tmp_path / "t.csv").write_text(f"name,a,b,c\n{rows}")
     words = [f"--table={tmp_path / 't.csv'}", "--name=name", "--relations=a,b"]
     assert main(["data", "build", *words, "--hide=a,c", f"--out={tmp_path / 'hidden'}"]) == 0
-    said = "no literals of a, c; --data.hide of numcoke train keeps them for measures"
-    assert said in capsys.readouterr().out
     assert main(["data", "build", *words, f"--out={tmp_path / 'shown'}"]) == 0
-    hidden, shown = (load_folder(str(tmp_path / name)).graph for name in ("hidden", "shown"))
+    by_folder, shown = (load_folder(str(tmp_path / name)) for name in ("hidden", "shown"))
+    hidden = by_folder.graph
     assert hidden.vocabulary.fields == ("b",) and hidden.vocabulary.relations == ("a_comp", "b_comp")
-    assert np.array_equal(hidden.train, shown.train) and np.array_equal(hidden.test, shown.test)
+    assert "hidden_fields.txt: no model is given a, c" in by_folder.notices
+    # ... which is what `data.hide` does with the same folder, whose measures look at the values, too.
+    config = default_config()
+    trained, _ = trained_on(config, by_folder)
+    config.data.hide = ("a", "c")
+    by_key, _ = trained_on(config, shown)
+    assert trained.truth is not None and by_key.truth is not None
+    assert graph_hash(trained.graph) == graph_hash(by_key.graph) == graph_hash(hidden)
+    assert graph_hash(trained.truth) == graph_hash(by_key.truth) == graph_hash(shown.graph)
+    keep_graph(NumericKG(by_folder), tmp_path)
+    again = load_folder(str(tmp_path / "graph"))
+    assert again.truth is not None and graph_hash(again.truth) == graph_hash(shown.graph)
+    assert graph_hash(again.graph) == graph_hash(hidden)
     assert main(["data", "build", *words, "--hide=x", f"--out={tmp_path / 'wrong'}"]) == 2
     assert "--hide: no column 'x'; there is 'a', 'b', 'c'" in capsys.readouterr().err
     assert not (tmp_path / "wrong").exists()
+    (tmp_path / "hidden" / "hidden_fields.txt").write_text("a\nbb\n")
+    with pytest.raises(DataError, match=r"hidden_fields\.txt: the graph has no field bb; did you mean 'b'"):
+        load_folder(str(tmp_path / "hidden"))

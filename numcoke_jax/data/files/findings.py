@@ -61,6 +61,7 @@ class GraphReport:
         quotes, brackets, case or underscores for spaces).
       namespace_misses: the same for names that differ in their namespace only.
       suspicions: questions whether the files mean what they were read as (`suspicions.py`), one line each.
+      hidden_fields: fields that no model is given.
       source_notes: what the files themselves were like (headers, missing files).
       errors: faults of the data, one line each; a graph that comes with errors is not to be trained on.
     """
@@ -100,6 +101,7 @@ class GraphReport:
     namespace_misses: tuple[tuple[str, str], ...] = ()
     padded_names: tuple[str, ...] = ()
     suspicions: list[str] = dataclasses.field(default_factory=list)
+    hidden_fields: tuple[str, ...] = ()
     source_notes: list[str] = dataclasses.field(default_factory=list)
     errors: list[str] = dataclasses.field(default_factory=list)
 

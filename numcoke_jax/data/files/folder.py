@@ -5,6 +5,7 @@
     literals/numerical_literals.txt     optional: entity <tab> field <tab> value; numeric_literals.txt is
                                         read in its place, as LitWD's folders have it
     entities_without_facts.txt          optional: a name on each line, of entities that no fact mentions
+    hidden_fields.txt                   optional: a name on each line, of fields that only measures look at
 
 Each file may be packed as `NAME.gz` or `NAME.zip` instead.  `lines.py`, `headers.py` and
 `numbers.py` say how lines, header rows and values are read.
@@ -37,11 +38,11 @@ from numcoke_jax.data.files.lines import (
 )
 from numcoke_jax.data.files.numbers import A_DATE, Reading, parse_values
 from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, entities_without_facts
-from numcoke_jax.system.errors import UserError, list_some, plural, plural_of, shown_name
+from numcoke_jax.system.errors import UserError, list_some, plural, plural_of, shown_name, suggestion
 
 LITERALS = "literals/numerical_literals.txt"
 LITWD_LITERALS = "numeric_literals.txt"  # in the data of Gesese et al., LiterallyWikidata, ISWC 2021
-WITHOUT_FACTS = "entities_without_facts.txt"
+WITHOUT_FACTS, HIDDEN_FIELDS = "entities_without_facts.txt", "hidden_fields.txt"
 BAD_VALUES, DATES = choices("data.bad_values"), choices("data.dates")
 NO_DATES = DATES[0]
 UNREADABLE_STARTS = (
@@ -88,13 +89,21 @@ def inspect_folder(
     try:
         facts = _read_facts(files, source)
         literals = read_literals(files, source, bad_values, Reading("" if dates == NO_DATES else dates))
-        without_facts = _read_without_facts(files, source)
+        without_facts, hidden = (_read_names(files, name, source) for name in (WITHOUT_FACTS, HIDDEN_FIELDS))
     except UserError as error:  # a file that cannot be read, by its name inside the folder
         raise UserError(f"{path}: {error}") from error
     source.source_notes += files.notes
     if any(split not in facts for split in SPLITS) or facts["train"].num_rows == 0:
         return None, source
-    return encode_read(facts, literals, without_facts, source)
+    graph, report = encode_read(facts, literals, without_facts, source)
+    report.hidden_fields = tuple(hidden)
+    if hidden:
+        report.source_notes.append(f"{HIDDEN_FIELDS}: no model is given {', '.join(map(shown_name, hidden))}")
+    for name in hidden:
+        if name not in graph.vocabulary.fields:
+            hint = suggestion(name, graph.vocabulary.fields)
+            report.errors.append(f"{HIDDEN_FIELDS}: the graph has no field {shown_name(name)}; {hint}")
+    return graph, report
 
 
 def encode_read(
@@ -113,9 +122,10 @@ def encode_read(
     return graph, report
 
 
-def write_folder(graph: NumericGraph, path: str | os.PathLike) -> None:
+def write_folder(graph: NumericGraph, path: str | os.PathLike, hidden: Sequence[str] = ()) -> None:
     """Writes `graph` in text layout so that `read_folder` gives the same names, facts and values.
 
+    Fields that are `hidden` are written, too, and named in a file: models will not be given them.
     Files are written under a temporary name beside `path` and renamed at the end: the folder appears
     whole or not at all.  Floats are written with the fewest digits that read back to the same float64.
 
@@ -139,6 +149,9 @@ def write_folder(graph: NumericGraph, path: str | os.PathLike) -> None:
             alone = entities_without_facts(graph)
             if len(alone):
                 _write_rows(made / WITHOUT_FACTS, (entities, alone))
+            if hidden:
+                places = [graph.vocabulary.fields.index(name) for name in hidden]
+                _write_rows(made / HIDDEN_FIELDS, (fields, np.array(places)))
             if fields:
                 (made / LITERALS).parent.mkdir()
                 rows, columns = np.nonzero(graph.observed)
@@ -280,9 +293,9 @@ def _mixed_fields(fields: pa.ChunkedArray, dates: Sequence[int], bad: Collection
     ]
 
 
-def _read_without_facts(files: GraphFiles, report: GraphReport) -> list[str]:
-    """The names of entities that no fact has to mention."""
-    file = files.find(WITHOUT_FACTS)
+def _read_names(files: GraphFiles, name: str, report: GraphReport) -> list[str]:
+    """The names in the file `name`, [] if there is none."""
+    file = files.find(name)
     try:
         return read_names(file) if file else []
     except DataError as error:
