@@ -124,7 +124,8 @@ def build(options: argparse.Namespace) -> list[str]:
         loaded = build_graph(*chosen_table(options), settings)
     fields = loaded.graph.vocabulary.fields
     hidden = split_names("--hide", options.hide, fields) if options.hide else ()
-    write_folder(loaded.graph, options.out, hidden)
+    source = options.table or ", ".join(options.facts)
+    write_folder(loaded.graph, options.out, hidden, source=source)
     return loaded.notices
 
 

@@ -50,7 +50,7 @@ def _run(options: argparse.Namespace) -> int:
     if os.path.lexists(options.out):
         raise UserError(f"--out: {options.out} exists already; give another folder, nothing is overwritten")
     graph, report = read_ids(options.folder, options.order.split(",") if options.order else ())
-    write_folder(graph, options.out)
+    write_folder(graph, options.out, source=options.folder)
     for notice in report.notices():
         print(notice)
     entities = plural_of(graph.num_entities, "entity", "entities")

@@ -18,9 +18,10 @@ from experiments.fuzzing.mutation import mutated
 from experiments.fuzzing.readers import N_TRIPLES, READERS, SHEET, parquet_of, xlsx_of, zip_of
 from experiments.fuzzing.watch import Finding, Reader, check
 from numcoke_jax.cli.commands import run_command
+from numcoke_jax.cli.main import main
 from numcoke_jax.config.files import stored_config
 from numcoke_jax.data.files import packed
-from numcoke_jax.data.files.folder import read_folder
+from numcoke_jax.data.files.folder import inspect_folder, read_folder
 from numcoke_jax.data.files.ids import read_ids
 from numcoke_jax.data.files.rdf import read_rdf
 from numcoke_jax.data.tables.cells import read_table
@@ -197,6 +198,28 @@ def test_a_manifest_may_hold_any_bytes(tmp_path: Path) -> None:
     last = f"{hashlib.sha256(body).hexdigest()}  {MANIFEST}\n".encode()
     (tmp_path / MANIFEST).write_bytes(body + last)
     assert damage(tmp_path) == "a is damaged: its bytes are not those that were written"
+
+
+@pytest.mark.parametrize("name", ["", "\0a.txt"])
+def test_a_member_without_a_name_is_none(name: str, tmp_path: Path) -> None:
+    """Python's own `ZipInfo.is_dir` fails at one."""
+    with pytest.raises(UserError, match="valid.txt.zip: is a zip archive of 0 files, must be of 1"):
+        folder = make_folder(tmp_path / "graph", valid=None)
+        (folder / "valid.txt.zip").write_bytes(zip_of({name: b"a\tnear\tb\n"}))
+        read_folder(folder)
+    (tmp_path / "graph.zip").write_bytes(zip_of({name: b"", "train.txt": b"a\tnear\tb\n"}))
+    graph, _ = inspect_folder(tmp_path / "graph.zip")
+    assert graph is None
+
+
+def test_a_name_that_no_file_can_hold_is_answered_with_the_table_it_is_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "rocks.csv"
+    table.write_text('name,mass,kind\nkiln,9,"PK\x03\x04; hot"\nlamp,2,small\noven,5,big\n')
+    words = ["data", "build", f"--table={table}", "--name=name", "--categories=kind"]
+    assert main([*words, f"--out={tmp_path / 'made'}"]) == 2
+    assert f"error: {table}: entity name " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("content", ["[" * 100_000, '{"a":' * 100_000])

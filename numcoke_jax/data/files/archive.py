@@ -113,11 +113,7 @@ def _names_in_archive(path: Path, needed: Collection[str]) -> dict[str, str]:
     """Name inside the graph's folder -> member of the archive; with slashes even if Windows wrote it."""
     try:
         with zipfile.ZipFile(path) as archive:
-            members = [
-                (info.filename.replace("\\", "/"), info.filename)
-                for info in archive.infolist()
-                if not info.is_dir()
-            ]
+            members = [(info.filename.replace("\\", "/"), info.filename) for info in archive.infolist()]
     except (zipfile.BadZipFile, OSError) as error:
         raise UserError(
             f"{path}: expected a folder or a zip archive of one ({error}); unpack archives of other kinds"

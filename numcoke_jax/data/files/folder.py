@@ -122,12 +122,19 @@ def encode_read(
     return graph, report
 
 
-def write_folder(graph: NumericGraph, path: str | os.PathLike, hidden: Sequence[str] = ()) -> None:
+def write_folder(
+    graph: NumericGraph,
+    path: str | os.PathLike,
+    hidden: Sequence[str] = (),
+    *,
+    source: str | os.PathLike = "",
+) -> None:
     """Writes `graph` in text layout so that `read_folder` gives the same names, facts and values.
 
     Fields that are `hidden` are written, too, and named in a file: models will not be given them.
     Files are written under a temporary name beside `path` and renamed at the end: the folder appears
     whole or not at all.  Floats are written with the fewest digits that read back to the same float64.
+    A message about a name begins with `source`, the file that it comes from.
 
     Raises:
       UserError: `path` exists; its parent cannot be written; or a name cannot be stored (blank, with a
@@ -136,9 +143,10 @@ def write_folder(graph: NumericGraph, path: str | os.PathLike, hidden: Sequence[
     target = Path(path)
     if target.exists() or target.is_symlink():
         raise UserError(f"{target}: exists already; give another folder, nothing is overwritten")
-    entities = _storable_names(graph.vocabulary.entities, "entity")
-    relations = _storable_names(graph.vocabulary.relations, "relation")
-    fields = _storable_names(graph.vocabulary.fields, "field")
+    place = f"{source}: " if source else ""
+    entities = _storable_names(graph.vocabulary.entities, f"{place}entity")
+    relations = _storable_names(graph.vocabulary.relations, f"{place}relation")
+    fields = _storable_names(graph.vocabulary.fields, f"{place}field")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))

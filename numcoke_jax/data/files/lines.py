@@ -178,7 +178,7 @@ def _unpacked(stream: io.BufferedReader, name: str, opened: contextlib.ExitStack
         return opened.enter_context(gunzipped(stream))
     if start.startswith(ZIP_MAGIC):
         archive = opened.enter_context(zipfile.ZipFile(stream))
-        members = [info for info in archive.infolist() if not info.is_dir() and is_content(info.filename)]
+        members = [info for info in archive.infolist() if is_content(info.filename)]
         if len(members) != 1:
             raise DataError([f"{name}: is a zip archive of {len(members)} files, must be of 1; unpack it"])
         return opened.enter_context(opened_member(archive, members[0]))

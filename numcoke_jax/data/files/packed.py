@@ -18,8 +18,11 @@ ALWAYS_UNPACKED = 1 << 26  # bytes
 
 
 def is_content(member: str) -> bool:
-    """Whether the member of a zip archive with this name is one of the files that somebody packed."""
-    return ADDED_FOLDER not in member.split("/")
+    """Whether the member of a zip archive with this name is one of the files that somebody packed.
+
+    A folder is none, and a damaged archive has members without a name.
+    """
+    return bool(member) and not member.endswith("/") and ADDED_FOLDER not in member.split("/")
 
 
 def refuse_bomb(unpacked: int, packed: int) -> None:
