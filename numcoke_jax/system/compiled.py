@@ -10,6 +10,7 @@ import json
 import os
 import time
 import warnings
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +19,8 @@ MOST_TIMES = 400  # of waits that are kept; the oldest go first
 LEAST_TOLD = 2.0  # seconds that are worth a number
 MOST_BYTES = 2**30  # kept; the oldest go first
 LEAST_SECONDS = 0.05  # of compiling, below which keeping costs more than it saves
+ENTRY = "*-cache"  # JAX's files, packed by zlib,
+OTHERWISE_PACKED = b"\x28\xb5\x2f\xfd"  # ... or by zstd where Python has that
 
 
 def keep_compiled() -> None:
@@ -30,6 +33,7 @@ def keep_compiled() -> None:
     folder = _folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        _drop_torn(folder)
         _drop_oldest(folder)
     except OSError:  # a home folder that is not there, or full: compile as if there were no such folder
         return
@@ -113,10 +117,27 @@ def _write_times(folder: Path, found: dict[str, float | None]) -> None:
     """Keep these times; of two processes that do so at once, one may lose its own."""
     others = {name: seconds for name, seconds in _read_times(folder).items() if name not in found}
     newest = list((others | found).items())[-MOST_TIMES:]
-    temporary = folder / f".{TIMES_FILE}.{os.getpid()}"
-    with contextlib.suppress(OSError):  # a time is not worth an error
+    temporary = folder / f".{TIMES_FILE}.part"  # the same for all: one that a kill leaves is written over
+    try:
         temporary.write_text(json.dumps(dict(newest)))
         os.replace(temporary, folder / TIMES_FILE)
+    except OSError:  # a time is not worth an error
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def _drop_torn(folder: Path) -> None:
+    """Remove the newest files as long as they are not whole: a kill or a full disk has cut them short.
+
+    JAX would compile such a function anew in every process, as it does not write a file that is there.
+    """
+    for path in sorted(folder.glob(ENTRY), key=lambda path: -path.stat().st_mtime):
+        packed, content = zlib.decompressobj(), path.read_bytes()
+        with contextlib.suppress(zlib.error):
+            packed.decompress(content)
+        if packed.eof or content.startswith(OTHERWISE_PACKED):
+            return
+        path.unlink(missing_ok=True)
 
 
 def _drop_oldest(folder: Path) -> None:

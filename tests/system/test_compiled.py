@@ -1,10 +1,12 @@
 """Compiled functions that are kept: where, how many, and that they change no bit of a result."""
 
+import errno
 import json
 import os
 import subprocess
 import sys
 import types
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +147,37 @@ def test_with_dropped_functions_go_the_times_of_loading(
     assert told(71.0) == FIRST
 
 
+def test_a_file_that_was_cut_short_is_removed_and_the_older_ones_stay(
+    jaxs: dict[str, Any], tmp_path: Path
+) -> None:
+    folder = tmp_path / "cache" / "numcoke_jax" / "compiled"
+    folder.mkdir(parents=True)
+    whole = zlib.compress(b"function" * 9)
+    contents = {"torn": whole[:-1], "empty": b"", "whole": whole, "older": whole[:9], "seconds": b"{}"}
+    for age, (name, content) in enumerate(contents.items()):
+        file = folder / f"{name}-cache" if name != "seconds" else folder / compiled.TIMES_FILE
+        file.write_bytes(content)
+        os.utime(file, (100 - age, 100 - age))
+    compiled.keep_compiled()
+    left = {"older-cache", "seconds.json", "whole-cache"}  # no older one is looked at: it would take long
+    assert {path.name for path in folder.iterdir()} == left
+    (folder / "new-cache").write_bytes(compiled.OTHERWISE_PACKED + b"torn or not")
+    compiled.keep_compiled()
+    assert {path.name for path in folder.iterdir()} == {*left, "new-cache"}
+
+
+def test_a_full_disk_leaves_no_part_of_the_times(
+    jaxs: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    compiled.keep_compiled()
+    monkeypatch.setattr(compiled.os, "replace", full)
+    assert told(3.0) == FIRST
+    assert list((tmp_path / "cache" / "numcoke_jax" / "compiled").iterdir()) == []
+
+
 @pytest.mark.slow  # three processes
 def test_the_results_are_the_same_with_and_without(tmp_path: Path) -> None:
     """The report and the log, first compiled, then read from the folder, then without it."""
@@ -153,11 +186,14 @@ def test_the_results_are_the_same_with_and_without(tmp_path: Path) -> None:
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
         "JAX_ENABLE_COMPILATION_CACHE": "true",
     }
-    found = []
+    found, folder = [], tmp_path / "cache" / "numcoke_jax" / "compiled"
     for name, flags in (("compiled", []), ("read", []), ("without", ["--no-cache"])):
         command = [sys.executable, "-m", "numcoke_jax.main", *flags_of(config, tmp_path / name), *flags]
         subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, check=True)
-        assert list((tmp_path / "cache" / "numcoke_jax" / "compiled").iterdir())
+        entries = sorted(folder.glob(compiled.ENTRY), key=lambda path: path.stat().st_mtime)
+        assert all(zlib.decompress(entry.read_bytes()) for entry in entries)
+        if name == "compiled":  # and the next process finds one cut short, which it writes again
+            entries[-1].write_bytes(entries[-1].read_bytes()[:-100])
         report = json.loads((tmp_path / name / "report.json").read_text())
         lines = (tmp_path / name / "metrics.jsonl").read_text().splitlines()
         found.append((without_times(report), [without_times(json.loads(line)) for line in lines]))
