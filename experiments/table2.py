@@ -14,7 +14,8 @@ command after a kill ends with the result of an uninterrupted one.  --epochs=N c
 and replaces a number that it leaves to the graph: one budget for all models.  --authors names data sets
 (us_cities, spotify, credit) whose folders are the authors' own; the paper's printed figures are shown for
 these and for configs/rakge_credit.py and rakge_spotify.py, whose training facts are the authors'.
---quick: the cars table, which comes with a package, small models, one seed.
+--quick: the cars table, which comes with a package, small models, one seed, and programs that XLA optimises
+little, since most of the time would go into compiling them.
 """
 
 import argparse
@@ -23,6 +24,7 @@ import dataclasses
 import functools
 import io
 import itertools
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,6 +45,7 @@ from numcoke_jax.system.files import home_path, write_bytes_atomically, write_js
 
 QUICK = {"model.dim": 36, "model.attribute_dim": 40, "query.filters": 8}
 QUICK_EPOCHS = 40
+QUICK_COMPILING = "--xla_backend_optimization_level=0"
 
 Key = tuple[str, str, str]  # data set, model, values
 
@@ -339,6 +342,9 @@ def _run(arguments: Sequence[str]) -> int:
     data_sets = data_sets_of(options.data)
     authors = authors_of(options.authors, data_sets)
     commands = commands_of(options, data_sets, extra)
+    if options.quick:  # read when the first program is compiled; the user's own flags come later, and win
+        os.environ["XLA_FLAGS"] = f"{QUICK_COMPILING} {os.environ.get('XLA_FLAGS', '')}".strip()
+    print(f"{len(commands)} runs; a line follows each, the first when its model is compiled", flush=True)
     numbers = itertools.count(1)
 
     def tell(which: tuple[Key, int], report: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,31 @@ def test_failed_seeds_are_named_and_in_no_mean() -> None:
     assert f"| Euclidean {tucker}" in lines
     assert f"| Self-supervised | RAKGE, 0 of 1 seeds |{' failed |' * 5} - |" in lines
     assert "RAKGE,,1," in table2.csv_of(rows)
+
+
+def test_quick_says_what_it_does_before_the_first_run_in_lines_of_80_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = []
+
+    def trained(commands: dict[Any, Any], tell: Any) -> dict[Any, Any]:
+        before.append(capsys.readouterr().out)
+        found = {key: report(0.5) for key in commands}
+        for key in commands:
+            tell(key, found[key])
+        return found
+
+    monkeypatch.setattr(table2, "run_rounds", trained)
+    monkeypatch.setenv("XLA_FLAGS", "--mine=1")
+    assert table2.main(["--quick", f"--out={tmp_path}"]) == 0
+    assert os.environ["XLA_FLAGS"].split() == [table2.QUICK_COMPILING, "--mine=1"]
+    runs = 2 * len(MODELS)
+    assert before == [f"{runs} runs; a line follows each, the first when its model is compiled\n"]
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"1/{runs} cars transe true seed 0: test MRR 0.5000"
+    assert lines[runs - 1].startswith(f"{runs}/{runs} ")
+    shown = [line for line in lines if str(tmp_path) not in line]  # a path is as long as its user makes it
+    assert max(map(len, shown)) <= 80
 
 
 def test_the_figure_is_a_png(tmp_path: Path) -> None:
