@@ -351,7 +351,7 @@ def test_shipped_configs_are_a_package_and_not_copied() -> None:
     shown = subprocess.run(
         [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True
     ).stdout
-    assert PROJECT["scripts"] == {"numcoke": "numcoke_jax.cli.main:main"}
+    assert PROJECT["scripts"] == {"numcoke": "numcoke_jax.__main__:main"}
     packages = {
         ".".join(path.relative_to(REPOSITORY).parent.parts)
         for path in (REPOSITORY / "numcoke_jax").rglob("*.py")

@@ -23,6 +23,7 @@ from numcoke_jax.config.schema import KEYS
 from numcoke_jax.data.graph import SPLITS
 from numcoke_jax.system.errors import CLOSE_ENOUGH, UserError, did_you_mean, printable, shown_path
 from numcoke_jax.system.files import home_path
+from numcoke_jax.system.termination import sent_again
 
 NOBODY_READS = 141  # what a shell reports of a process that SIGPIPE ended
 HELP_WIDTH = 80
@@ -165,7 +166,8 @@ def run_command(action: Callable[[], int], interrupted: str = "", *, ends: bool 
     _open_what_is_closed()
     escape_what_cannot_be_shown()
     try:
-        code = _told(action, interrupted, ends)
+        with sent_again(signal.SIGINT, lambda error: isinstance(error, KeyboardInterrupt)):
+            code = _told(action, interrupted, ends)
     finally:  # also after --help, which ends in SystemExit
         problem = _write_out()
     if problem is None or code:

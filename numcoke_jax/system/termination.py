@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 EXIT_TERMINATED = 143  # 128 + SIGTERM
@@ -31,20 +31,10 @@ class Termination:
         except ValueError:  # only the main thread may set handlers
             yield self
             return
-        tell = sys.unraisablehook
-
-        def dropped(what: Any) -> None:
-            # In a destructor or a callback of the garbage collector Python drops every exception.
-            if self.requested and isinstance(what.exc_value, SystemExit):
-                _send_again()
-            else:
-                tell(what)
-
-        sys.unraisablehook = dropped
         try:
-            yield self
+            with sent_again(signal.SIGTERM, lambda error: self.requested and isinstance(error, SystemExit)):
+                yield self
         finally:
-            sys.unraisablehook = tell
             signal.signal(signal.SIGTERM, before)
 
     @contextlib.contextmanager
@@ -67,8 +57,24 @@ class Termination:
             raise SystemExit(EXIT_TERMINATED)
 
 
-def _send_again() -> None:
-    """Send this process SIGTERM a moment later, when the code that drops exceptions has returned."""
-    timer = threading.Timer(SECONDS_UNTIL_AGAIN, os.kill, (os.getpid(), signal.SIGTERM))
-    timer.daemon = True
-    timer.start()
+@contextlib.contextmanager
+def sent_again(number: signal.Signals, raised: Callable[[BaseException | None], bool]) -> Iterator[None]:
+    """Sends a signal to this process again, a moment later, where Python drops what its handler has `raised`.
+
+    In a destructor or a callback of the garbage collector Python drops every exception.
+    """
+    tell = sys.unraisablehook
+
+    def dropped(what: Any) -> None:
+        if not raised(what.exc_value):
+            tell(what)
+            return
+        timer = threading.Timer(SECONDS_UNTIL_AGAIN, os.kill, (os.getpid(), number))
+        timer.daemon = True
+        timer.start()
+
+    sys.unraisablehook = dropped
+    try:
+        yield
+    finally:
+        sys.unraisablehook = tell

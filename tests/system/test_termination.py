@@ -1,41 +1,44 @@
-"""SIGTERM where Python drops exceptions; trainings that get it are in test_resume.py and test_kills.py."""
+"""Signals where Python drops exceptions; test_resume.py and test_kills.py have trainings that get SIGTERM."""
 
 import contextlib
 import gc
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from numcoke_jax.cli.commands import run_command
 from numcoke_jax.system.termination import EXIT_TERMINATED, Termination
 
 
 @contextlib.contextmanager
-def sent_inside(moment: str) -> Iterator[Callable[[], None]]:
-    """Gives what sends SIGTERM from a callback of the collector or from a destructor, once."""
+def sent_inside(moment: str, number: int = signal.SIGTERM) -> Iterator[Callable[[], None]]:
+    """Gives what sends a signal from a callback of the collector or from a destructor, once."""
     if moment == "destructor":
 
         class Dying:
             def __del__(self) -> None:
-                signal.raise_signal(signal.SIGTERM)
+                signal.raise_signal(number)
 
         def trigger() -> None:
             Dying()
 
         yield trigger
         return
-    sent: list[bool] = []
+    asked: list[bool] = []  # the collector also runs when nobody asks for it
 
     def callback(*_: object) -> None:
-        if not sent:
-            sent.append(True)
-            signal.raise_signal(signal.SIGTERM)
+        if asked:
+            asked.clear()
+            signal.raise_signal(number)
 
     gc.callbacks.append(callback)
 
     def collect() -> None:
+        asked.append(True)
         gc.collect()
 
     try:
@@ -57,6 +60,22 @@ def test_a_dropped_end_is_asked_for_again_without_a_word(
     assert sys.unraisablehook is hook
 
 
+@pytest.mark.parametrize("moment", ["collector", "destructor"])
+def test_a_dropped_interrupt_is_taken_again_without_a_word(
+    moment: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """JAX has a callback of the collector, which runs all the time while it traces."""
+
+    def action() -> int:
+        trigger()
+        time.sleep(60.0)
+        return 0
+
+    with sent_inside(moment, signal.SIGINT) as trigger:
+        assert run_command(action) == 130
+    assert capsys.readouterr().err == "error: interrupted\n"
+
+
 def test_inside_deferred_it_is_only_remembered() -> None:
     with sent_inside("collector") as trigger, Termination().watching() as termination, termination.deferred():
         trigger()
@@ -75,3 +94,25 @@ def test_other_exceptions_that_python_drops_are_still_told(monkeypatch: pytest.M
     with Termination().watching():
         Dying()
     assert [str(error) for error in told] == ["of a destructor"]
+
+
+INTERRUPTED_AT = """
+import os, signal, sys
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == "numpy":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+signal.signal(signal.SIGINT, {handler})
+from numcoke_jax.__main__ import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("handler", "code"), [("signal.default_int_handler", -signal.SIGINT), ("signal.SIG_IGN", 0)]
+)
+def test_an_interrupt_while_modules_are_loaded_has_no_stack_trace(handler: str, code: int) -> None:
+    program = [sys.executable, "-c", INTERRUPTED_AT.format(handler=handler), "--help"]
+    done = subprocess.run(program, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (code, "")
