@@ -17,6 +17,7 @@ from collections.abc import Iterable
 EXIT_LOST = 75  # EX_TEMPFAIL of sysexits.h: it may work another time
 HEARTBEAT_SECONDS = 20  # without a sign of life, a process counts as lost
 LOST = "another process of this run ended or does not answer; start the same command again on all of them"
+KILLED = "the process that computes was killed, often for lack of memory; start the same command again on all"
 DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux
 PASSED_ON = (signal.SIGTERM, signal.SIGINT)
 # What the C++ of JAX writes to its log before such an end.
@@ -94,4 +95,6 @@ def _code(status: int, last_words: bytes) -> int:
         print(f"error: {LOST}", file=sys.stderr, flush=True)
         return EXIT_LOST
     os.write(2, last_words)
+    if code == -signal.SIGKILL:
+        print(f"error: {KILLED}", file=sys.stderr, flush=True)
     return code if code >= 0 else 128 - code

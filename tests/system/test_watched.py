@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from numcoke_jax.system.watched import EXIT_LOST, LOST
+from numcoke_jax.system.watched import EXIT_LOST, KILLED, LOST
 
 START = """
 import os, signal, sys, time
@@ -48,7 +48,7 @@ def start(child: str, before: str = "") -> subprocess.Popen[str]:
     [
         ("sys.exit(0)", 0, ""),
         ("print('a warning', file=sys.stderr); sys.exit(2)", 2, "a warning\n"),
-        ("os.kill(os.getpid(), signal.SIGKILL)", 128 + signal.SIGKILL, ""),
+        ("os.kill(os.getpid(), signal.SIGKILL)", 128 + signal.SIGKILL, f"error: {KILLED}\n"),
         (SAID + "os.abort()", EXIT_LOST, f"error: {LOST}\n"),
         (f"os.write(2, b'{CHECK_FAILED}'); os.abort()", 128 + signal.SIGABRT, CHECK_FAILED),
         ("os.write(2, b'a fault elsewhere'); os.abort()", 128 + signal.SIGABRT, "a fault elsewhere"),
