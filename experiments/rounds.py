@@ -19,6 +19,7 @@ from numcoke_jax.runs.loop import train_and_evaluate
 from numcoke_jax.runs.screen import Screen
 from numcoke_jax.runs.stored import read_report
 from numcoke_jax.runs.workdir import flat_config
+from numcoke_jax.system.compiled import keep_compiled
 from numcoke_jax.system.errors import UserError, printable, shown_path
 from numcoke_jax.system.files import read_json, write_json_atomically
 
@@ -119,6 +120,8 @@ def run_rounds(
     Raises:
       UserError: two runs of one data config and control on different data; or what `run_round` raises.
     """
+    if all(command.cache for command in commands.values()):
+        keep_compiled()  # a program is compiled once for all runs of the same shapes
     data = Data()
     for command in commands.values():
         report = _finished_report(command) or _failed_record(command)
