@@ -413,7 +413,7 @@ READERS = {
             "ids",
             (b"2\nkiln 0\nlamp 1\n\n1\nnear 0\n\n1\n0 1 0\n", b"0\tkiln\n1\tlamp\n\n0\tnear\n\n0\t0\t1\n"),
             _convert,
-            "2id|.del",
+            "2id|.del|/ids: ",
         ),
         Reader("queries", (b"kiln\tnear\nlamp\theavier\n",), _queries, "queries.tsv"),
         Reader("pairs", (b"kiln\tlamp\n", b"head,relation,tail\nkiln,near,lamp\n"), _pairs, "pairs"),

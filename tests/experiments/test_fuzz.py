@@ -179,6 +179,7 @@ def id_folder(folder: Path, entities: str, facts: str) -> Path:
     [
         (f"a {'1' * 5000}\nb 1\n", "0 1 0\n", "entity2id.txt:1: needs a name and an id"),
         ("a 9223372036854775808\nb 1\n", "0 1 0\n", "entity2id.txt:1: needs a name and an id"),
+        ("a 0\nb\tc\t1\n", "0 1 0\n", "entity2id.txt:2: needs a name and an id"),
         ("a 0\nb 1\n", "0 1 0\n1\n", "train2id.txt:2: needs three ids, found 1"),  # was read as 1 1 1
         ("a 0\nb 1\n", "0 1 0\n0 +1 0\n", r"train2id.txt:2: needs three ids, found 0 \+1 0"),
         ("a 0\nb 1\n", "0 1 0\n0 1_0 0\n", "train2id.txt:2: needs three ids, found 0 1_0 0"),

@@ -196,7 +196,8 @@ def _pair(text: str, id_first: bool) -> tuple[str, int] | None:
         return None
     name, key = reversed(parts) if id_first else parts
     name, key = name.strip(), key.strip()
-    return (name, int(key)) if name and ID.fullmatch(key) else None
+    one = name and "\t" not in name  # else it is a row of three columns
+    return (name, int(key)) if one and ID.fullmatch(key) else None
 
 
 def _read_rows(file: TextFile) -> tuple[np.ndarray, list[int]]:
