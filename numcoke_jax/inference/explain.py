@@ -47,8 +47,9 @@ def explain(
 
     Returns:
       head, relation, tail, known (the split that has the fact, or ""), score, probability, rank (filtered by
-      the facts of all splits), terms {name: number}; for NumCoKE also attention {side: {field: [one weight
-      per head]}}, experts {side: [weights]}; for a relation that compares also compared (fields with weight
+      the facts of all splits), terms {name: number}; for NumCoKE also decided_by (its part that decides the
+      relation without the encoder), or else attention {side: {field: [one weight per head]}} and experts
+      {side: [weights]}; for a relation that compares also compared (fields with weight
       and both values) and, with an order core, order (positions, margin, widths, memberships, noise and the
       probability that the head stands above the tail); what_if.
 
@@ -70,10 +71,8 @@ def explain(
         "terms": _terms(trained, encoded, head, tail),
     }
     deciding = _decided_by(encoded)
-    if not deciding:
-        found |= _looked_at(trained, head, relation, tail)
+    found |= {"decided_by": deciding} if deciding else _looked_at(trained, head, relation, tail)
     if deciding == ORDER:
-        found["decided_by"] = ORDER
         found["order"] = _decided_order(encoded.order, head, tail) | {"above": found["probability"]}
     compared = compared_fields(trained.params, names).get(names.relations[relation], [])
     if compared:

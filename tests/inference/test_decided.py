@@ -120,3 +120,22 @@ def test_a_field_that_is_not_compared_changes_nothing() -> None:
     with compiled_fast():
         found = explain(trained, 3, 0, 4, [Change("head", 1, 50.0)])
     assert found["what_if"]["score"] == found["score"] and not found["what_if"]["moved"]
+
+
+def test_the_class_of_an_entity_is_read_off_its_value() -> None:
+    """(entity, is, high) above 0; entities 0 to 3 are in no fact, and 2 and 3 have no value of a either."""
+    holes = complete(2, 42)
+    holes.observed[[2, 3, 40, 41], 0] = False
+    pairs = np.array([(e, 40 + int(holes.values[e, 0] > 0)) for e in range(4, 40)])
+    trained = decided(holes, {"is": pairs})
+    assert trained.run.sizes.classes == (0,)
+    heads, tails = np.repeat(np.arange(40), 2), np.tile([40, 41], 40)
+    with compiled_fast():
+        found = trained.predictor().probabilities(np.zeros(80), heads, tails, 0).reshape(40, 2)
+        told = explain(trained, 0, 0, 40 + int(holes.values[0, 0] > 0))
+    assert told["decided_by"] == "value classes" and told["probability"] > 0.99
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-6)
+    seen = np.setdiff1d(np.arange(40), [2, 3])
+    clear = seen[np.abs(holes.values[seen, 0]) > 0.2]
+    np.testing.assert_array_equal(found[clear, 1] > 0.5, holes.values[clear, 0] > 0)
+    assert found[[2, 3]].max() < 0.9, "without a value it is not known"

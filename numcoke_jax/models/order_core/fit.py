@@ -125,11 +125,16 @@ def fit_order(heads: np.ndarray, tails: np.ndarray, scores: ValueScores) -> Rela
     found = _candidate_fields(heads, tails, scores)
     orders = [_by_field(heads, tails, scores, one.field, one.sign) for one in found]
     if not _explained(found):
-        # Few facts that one field explains without exception need no sum of fields, which may do so as well.
-        single = any(one.agreement == 1.0 and 2 * one.facts >= len(heads) for one in found)
-        features = [no_features(scores)] if single else _candidate_features(heads, tails, scores)
+        features = _candidate_features(heads, tails, scores)
         orders += [_by_remainder(heads, tails, one) for one in features]
-    return max(orders, key=lambda order: order.evidence)
+    best = max(orders, key=lambda order: order.evidence)
+    # If values explain few facts, a field that does so without exception is likelier than a sum of fields.
+    exact = [
+        order
+        for one, order in zip(found, orders, strict=False)
+        if one.agreement == 1.0 and 2 * one.facts >= len(heads)
+    ]
+    return exact[0] if exact and best.weights.any() else best
 
 
 def informed(scales: Mapping[int, tuple[np.ndarray, np.ndarray]], scores: ValueScores) -> ValueScores:

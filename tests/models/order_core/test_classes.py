@@ -106,7 +106,9 @@ def test_a_class_that_is_a_head_is_none() -> None:
     assert fit_classes(np.append(np.arange(HEADS), SMALL), np.append(tails, MEDIUM), scores_of(known)) is None
 
 
-@pytest.mark.parametrize(("count", "found"), [(1, False), (2, True), (MOST_CLASSES, True), (MOST_CLASSES + 1, False)])
+@pytest.mark.parametrize(
+    ("count", "found"), [(1, False), (2, True), (MOST_CLASSES, True), (MOST_CLASSES + 1, False)]
+)
 def test_there_are_two_classes_or_some_tens(count: int, found: bool) -> None:
     """Equally many facts of each, for 51 classes with five times as many heads."""
     heads = 6 * (MOST_CLASSES + 1)
