@@ -9,6 +9,7 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import numcoke_jax
@@ -100,3 +101,25 @@ def test_a_model_names_its_arrays_with_a_row_per_entity(name: str) -> None:
     of_entities = {path[-1].key for path, array in arrays if array.shape[:1] == (23,)}
     assert of_entities == set(MODELS[name].per_entity)
     assert isinstance(model, FittedModel) >= MODELS[name].fitted
+
+
+@pytest.mark.parametrize(
+    ("name", "angles"),
+    [
+        ("cone", "rotation"),
+        ("rule", "relation_angle"),
+        ("rotate", "relation_angle"),
+        ("atth", "rotation"),
+        ("atth", "reflection"),
+        ("kgdm", "rotation"),
+    ],
+)
+def test_angles_of_relations_begin_anywhere_on_the_circle(name: str, angles: str) -> None:
+    """100 relations: an angle of pi for all of them would turn no two apart."""
+    sizes = GraphSizes(7, relations=100, fields=3)
+    model = create_model(examples.config_with(model__name=name, model__dim=12), sizes)
+    one, literals = jnp.zeros((1, 1), jnp.int32), examples.literals(sizes)
+    initial = jax.jit(lambda key: model.init(key, one[0], one, literals, train=False)["params"][angles])
+    found = np.sort(np.asarray(initial(jax.random.key(0))).ravel())
+    assert found.shape == (600,) and -np.pi <= found[0] and found[-1] <= np.pi
+    assert np.diff(found, prepend=-np.pi, append=np.pi).max() < 0.1
