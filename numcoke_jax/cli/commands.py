@@ -23,8 +23,10 @@ from numcoke_jax.config.schema import KEYS
 from numcoke_jax.data.graph import SPLITS
 from numcoke_jax.system.errors import CLOSE_ENOUGH, UserError, did_you_mean, printable, shown_path
 from numcoke_jax.system.files import home_path
-from numcoke_jax.system.termination import sent_again
+from numcoke_jax.system.termination import EXIT_TERMINATED, TerminatedAtOnce, sent_again
 
+EXIT_INTERRUPTED = 130  # 128 + SIGINT
+STOPPED = (EXIT_INTERRUPTED, EXIT_TERMINATED)
 NOBODY_READS = 141  # what a shell reports of a process that SIGPIPE ended
 HELP_WIDTH = 80
 LONGEST_COMPLAINT = 400  # characters of what argparse says
@@ -170,6 +172,9 @@ def run_command(action: Callable[[], int], interrupted: str = "", *, ends: bool 
             code = _told(action, interrupted, ends)
     finally:  # also after --help, which ends in SystemExit
         problem = _write_out()
+    if ends and code in STOPPED:
+        # JAX was stopped anywhere, such as in building a program; cleaning up after itself it may crash then.
+        os._exit(code)
     if problem is None or code:
         return code
     if isinstance(problem, BrokenPipeError):
@@ -190,6 +195,8 @@ def _told(action: Callable[[], int], interrupted: str, ends: bool) -> int:
     except SystemExit as ended:
         if isinstance(ended.__context__, BrokenPipeError):  # how rich answers one
             return NOBODY_READS
+        if ends and isinstance(ended, TerminatedAtOnce):
+            return EXIT_TERMINATED
         raise
     except OSError as error:  # a full disk, a missing permission, a name that is too long, wherever it occurs
         where = f"{shown_path(error.filename)}: " if isinstance(error.filename, str | os.PathLike) else ""
@@ -199,7 +206,7 @@ def _told(action: Callable[[], int], interrupted: str, ends: bool) -> int:
     except KeyboardInterrupt as stopped:
         if ends:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-        return _fail(str(stopped) or interrupted or "interrupted", 130)
+        return _fail(str(stopped) or interrupted or "interrupted", EXIT_INTERRUPTED)
 
 
 def _collect_rarely() -> None:

@@ -16,6 +16,10 @@ class Terminated(Exception):
     """SIGTERM came while the state in hand was not saved."""
 
 
+class TerminatedAtOnce(SystemExit):
+    """SIGTERM came where nothing was to be saved: perhaps in the middle of a library's work."""
+
+
 class Termination:
     """Handles SIGTERM from `watching` on: ends the program at once, or only remembers it in `deferred`."""
 
@@ -32,7 +36,7 @@ class Termination:
             yield self
             return
         try:
-            with sent_again(signal.SIGTERM, lambda error: self.requested and isinstance(error, SystemExit)):
+            with sent_again(signal.SIGTERM, lambda error: isinstance(error, TerminatedAtOnce)):
                 yield self
         finally:
             signal.signal(signal.SIGTERM, before)
@@ -54,7 +58,7 @@ class Termination:
     def _take(self, *_: object) -> None:
         self.requested = True
         if not self._deferred:
-            raise SystemExit(EXIT_TERMINATED)
+            raise TerminatedAtOnce(EXIT_TERMINATED)
 
 
 @contextlib.contextmanager
@@ -69,9 +73,14 @@ def sent_again(number: signal.Signals, raised: Callable[[BaseException | None], 
         if not raised(what.exc_value):
             tell(what)
             return
-        timer = threading.Timer(SECONDS_UNTIL_AGAIN, os.kill, (os.getpid(), number))
-        timer.daemon = True
-        timer.start()
+        try:
+            timer = threading.Timer(SECONDS_UNTIL_AGAIN, os.kill, (os.getpid(), number))
+            timer.daemon = True
+            timer.start()  # on a busy machine it is sent before this has returned
+        except BaseException as error:
+            if not raised(error):
+                raise
+            dropped(what)
 
     sys.unraisablehook = dropped
     try:

@@ -30,14 +30,19 @@ MODES = ", ".join(ALL_MODES)
 
 
 @pytest.mark.parametrize("ends", [False, True])
-def test_a_second_interrupt_is_ignored_by_a_process_that_ends_and_no_other(ends: bool) -> None:
+def test_a_second_interrupt_is_ignored_by_a_process_that_ends_and_no_other(
+    ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted() -> int:
         raise KeyboardInterrupt
 
+    left: list[int] = []
+    monkeypatch.setattr(os, "_exit", left.append)
     before = signal.getsignal(signal.SIGINT)
     try:
         assert run_command(interrupted, ends=ends) == 130
         assert signal.getsignal(signal.SIGINT) == (signal.SIG_IGN if ends else before)
+        assert left == [130] * ends
     finally:
         signal.signal(signal.SIGINT, before)
 

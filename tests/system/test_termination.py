@@ -5,6 +5,7 @@ import gc
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 
@@ -76,6 +77,22 @@ def test_a_dropped_interrupt_is_taken_again_without_a_word(
     assert capsys.readouterr().err == "error: interrupted\n"
 
 
+def test_a_signal_that_is_sent_again_too_soon_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the hook that sends it still runs: an exception of a hook is dropped as well."""
+    waits = iter([0.0, 0.0])
+
+    def start(timer: threading.Timer) -> None:
+        threading.Thread.start(timer)
+        if next(waits, None) is not None:
+            timer.join()
+            time.sleep(60.0)
+
+    monkeypatch.setattr(threading.Timer, "start", start)
+    with sent_inside("destructor") as trigger, pytest.raises(SystemExit), Termination().watching():
+        trigger()
+        time.sleep(60.0)
+
+
 def test_inside_deferred_it_is_only_remembered() -> None:
     with sent_inside("collector") as trigger, Termination().watching() as termination, termination.deferred():
         trigger()
@@ -116,3 +133,31 @@ def test_an_interrupt_while_modules_are_loaded_has_no_stack_trace(handler: str, 
     program = [sys.executable, "-c", INTERRUPTED_AT.format(handler=handler), "--help"]
     done = subprocess.run(program, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (code, "")
+
+
+STOPPED = """
+import atexit, os, signal
+from numcoke_jax.cli.commands import run_command
+from numcoke_jax.system.termination import Termination
+atexit.register(lambda: os._exit(9))  # as JAX may crash there
+def action():
+    with Termination().watching():
+        print("begun")
+        {stop}
+raise SystemExit(run_command(action, ends=True))
+"""
+
+
+@pytest.mark.parametrize(
+    ("stop", "code", "said"),
+    [
+        ("signal.raise_signal(signal.SIGTERM)", EXIT_TERMINATED, ""),
+        ("signal.raise_signal(signal.SIGINT)", 130, "error: interrupted\n"),
+        (f"raise SystemExit({EXIT_TERMINATED})", 9, ""),  # in order: the state is saved
+        ("return 0", 9, ""),
+    ],
+    ids=["terminated", "interrupted", "terminated in order", "done"],
+)
+def test_a_process_stopped_anywhere_ends_without_cleaning_up(stop: str, code: int, said: str) -> None:
+    done = subprocess.run([sys.executable, "-c", STOPPED.format(stop=stop)], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "begun\n", said)
