@@ -182,7 +182,7 @@ def _check_model(model: ConfigDict, score: ConfigDict, contrastive_weight: float
             f"model.dim={model.dim} is not a multiple of {QUATERNION}: model.name=dabr makes quaternions of "
             "the vectors, set model.dim=100 or 200"
         )
-    if model.name == "conve" and _largest_divisor_up_to_root(model.dim) < CONVE_FILTER:
+    if model.name == "conve" and largest_divisor_up_to_root(model.dim) < CONVE_FILTER:
         raise UserError(
             f"model.dim={model.dim} has no divisor from {CONVE_FILTER} to its root: model.name=conve makes "
             f"images of the vectors for filters of {CONVE_FILTER} x {CONVE_FILTER}, set model.dim=100 or 200"
@@ -202,7 +202,8 @@ def _check_scale(model: ConfigDict, normalize: str) -> None:
     )
 
 
-def _largest_divisor_up_to_root(number: int) -> int:
+def largest_divisor_up_to_root(number: int) -> int:
+    """The height of ConvE's images of vectors of that size."""
     return next(divisor for divisor in range(math.isqrt(number), 0, -1) if number % divisor == 0)
 
 

@@ -10,12 +10,10 @@ Source: Chami et al., "Low-Dimensional Hyperbolic Knowledge Graph Embeddings", A
 As in the public code all points are kept as tangent vectors, so Adam trains them.
 """
 
-import functools
 import math
 from typing import Any
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Float, Int
@@ -25,6 +23,7 @@ from numcoke_jax.models.entity_table import TableModel, table_model
 from numcoke_jax.models.interface import ModelSpec
 from numcoke_jax.models.murp import SPREAD
 from numcoke_jax.models.ops import hyperbolic
+from numcoke_jax.models.rotate import any_angle
 
 
 @struct.dataclass
@@ -49,16 +48,13 @@ class AttH(TableModel):
 
     def setup(self) -> None:
         relations, dim = self.sizes.relations, self.dim
-        angles = functools.partial(jax.random.uniform, minval=-math.pi, maxval=math.pi)
-        self.rotation = self.param("rotation", angles, (relations, dim // 2))
-        self.reflection = self.param("reflection", angles, (relations, dim // 2))
+        self.rotation = self.param("rotation", any_angle, (relations, dim // 2))
+        self.reflection = self.param("reflection", any_angle, (relations, dim // 2))
         self.context = self.param("context", nn.initializers.xavier_normal(), (relations, dim))
         self.relation_shift = self.param("relation_shift", nn.initializers.normal(SPREAD), (relations, dim))
         one = nn.initializers.constant(math.log(math.e - 1.0))  # its softplus is 1
         self.raw_curvature = self.param("raw_curvature", one, (relations,))
-        zeros = nn.initializers.zeros_init()
-        self.head_bias = self.param("head_bias", zeros, (self.sizes.entities,))
-        self.tail_bias = self.param("tail_bias", zeros, (self.sizes.entities,))
+        self.head_bias, self.tail_bias = self.entity_biases()
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> RelationBalls:
         """The tangent vectors of all entities, the tails in each relation's ball, the relations' numbers."""

@@ -101,8 +101,7 @@ class BiGI(TableModel):
     margin: float
 
     def setup(self) -> None:
-        shape = (self.sizes.relations, self.dim)
-        self.relation_embedding = self.param("relation_embedding", nn.initializers.xavier_normal(), shape)
+        self.relation_embedding = self.relation_vectors()
         self.head_layers = [SideToSide() for _ in range(self.layers)]
         self.tail_layers = [SideToSide() for _ in range(self.layers)]
         self.infomax = Infomax()
@@ -130,10 +129,8 @@ class BiGI(TableModel):
 
     def score(self, encoded: BothSides, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
         del train  # dropout is applied in the entity table
-        distance = pairwise.l1_distance if self.norm == 1 else pairwise.l2_distance
-        moved = encoded.heads[heads] + encoded.relations[:, None]
-        tails = jnp.broadcast_to(encoded.tails, (heads.shape[0], *encoded.tails.shape))
-        return self.margin - distance(moved, tails)
+        vectors = encoded.heads[heads], encoded.relations, encoded.tails
+        return pairwise.translation(*vectors, self.norm, self.margin)
 
     def _keys(self) -> Any:
         key = jax.random.key(0) if self.is_initializing() else self.make_rng("view_noise")
@@ -163,12 +160,18 @@ def attention(
     queries: Float[Array, "N d"], keys: Float[Array, "N d"], own: Int[Array, " n"], other: Int[Array, " n"]
 ) -> Float[Array, "N d"]:
     """For each entity the sum of its neighbours' keys, weighed by the softmax over its facts."""
-    count = queries.shape[0]
     logits = (queries[own] * keys[other]).sum(-1) / math.sqrt(queries.shape[-1])
-    highest = jax.ops.segment_max(lax.stop_gradient(logits), own, count)
-    weights = jnp.exp(logits - highest[own])
-    total = jax.ops.segment_sum(weights, own, count)
-    return jax.ops.segment_sum((weights / total[own])[:, None] * keys[other], own, count)
+    return mean_by_softmax(keys[other], logits, own, queries.shape[0])
+
+
+def mean_by_softmax(
+    rows: Float[Array, "n d"], logits: Float[Array, " n"], group: Int[Array, " n"], count: int
+) -> Float[Array, "count d"]:
+    """The sum of each group's rows, weighed by the softmax over the group; 0 of no rows."""
+    highest = jax.ops.segment_max(lax.stop_gradient(logits), group, count)
+    weights = jnp.exp(logits - highest[group])
+    total = jax.ops.segment_sum(weights, group, count)
+    return jax.ops.segment_sum((weights / total[group])[:, None] * rows, group, count)
 
 
 def infomax_loss(config: ConfigDict) -> SecondLoss:

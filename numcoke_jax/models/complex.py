@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 from numcoke_jax.models.distmult import DistMult
 from numcoke_jax.models.entity_table import table_model
 from numcoke_jax.models.interface import ModelSpec
+from numcoke_jax.models.ops import pairwise
 
 
 def complex_product(
@@ -29,6 +30,25 @@ def complex_product(
         ],
         axis=-1,
     )
+
+
+def rotations(angles: Float[Array, "*rows half"]) -> Float[Array, "*rows d"]:
+    """Complex vectors of modulus 1 with these angles."""
+    return jnp.concatenate([jnp.cos(angles), jnp.sin(angles)], axis=-1)
+
+
+def sum_of_moduli(left: Float[Array, "S H d"], right: Float[Array, "N d"]) -> Float[Array, "S H N"]:
+    """The sum over the entries of |left - right|, the distance of complex vectors in `score.norm` 1."""
+    parts = (*jnp.split(left, 2, axis=-1), *jnp.split(right, 2, axis=-1))
+
+    def modulus(entry: tuple[Array, Array, Array, Array]) -> Float[Array, "S H N"]:
+        x, y, to_x, to_y = entry
+        squares = jnp.square(x[..., None] - to_x) + jnp.square(y[..., None] - to_y)
+        apart = squares > 0.0  # the gradient of equal entries is 0, not NaN
+        return jnp.where(apart, jnp.sqrt(jnp.where(apart, squares, 1.0)), 0.0)
+
+    entry_first = tuple(jnp.moveaxis(part, -1, 0) for part in parts)
+    return pairwise.sum_of_terms(modulus, entry_first, (left.shape[0], left.shape[1], right.shape[0]))
 
 
 class ComplEx(DistMult):

@@ -22,7 +22,6 @@ Adam trains them.
 """
 
 import functools
-import math
 from typing import Any
 
 import flax.linen as nn
@@ -39,6 +38,7 @@ from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import TableModel, table_model
 from numcoke_jax.models.interface import ModelSpec, SecondLoss, SumAndCount
 from numcoke_jax.models.ops import hyperbolic, pairwise
+from numcoke_jax.models.rotate import any_angle
 
 OPENING = 0.1  # K
 SPREAD = 0.3  # of the initial tangent vectors: cones open widely near the origin
@@ -65,17 +65,14 @@ class ConE(TableModel):
     """
 
     def setup(self) -> None:
-        shape, uniform = (self.sizes.relations, self.dim // 2), jax.random.uniform
-        self.rotation = self.param(
-            "rotation", functools.partial(uniform, minval=-math.pi, maxval=math.pi), shape
-        )
-        self.step = self.param("step", functools.partial(uniform, minval=0.5, maxval=1.0), shape)
+        shape = (self.sizes.relations, self.dim // 2)
+        self.rotation = self.param("rotation", any_angle, shape)
+        uniform = functools.partial(jax.random.uniform, minval=0.5, maxval=1.0)
+        self.step = self.param("step", uniform, shape)
         half = functools.partial(jax.random.rademacher, dtype=jnp.float32)
         self.fixed_planes = self.param("fixed_planes", half, shape)
-        zeros = nn.initializers.zeros_init()
-        self.fixed_direction = self.param("fixed_direction", zeros, shape[:1])
-        self.head_bias = self.param("head_bias", zeros, (self.sizes.entities,))
-        self.tail_bias = self.param("tail_bias", zeros, (self.sizes.entities,))
+        self.fixed_direction = self.param("fixed_direction", nn.initializers.zeros_init(), shape[:1])
+        self.head_bias, self.tail_bias = self.entity_biases()
 
     def fit(self, graph: NumericGraph, positions: np.ndarray, *, seed: int) -> dict[str, Any]:
         """Which relations are hierarchies, and which of their ends is above."""

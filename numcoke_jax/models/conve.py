@@ -11,23 +11,15 @@ image, on whole feature maps and on W's output.  The image's height a is the lar
 square root: 10 x 20 for d = 200.  The paper's BCE with every entity as tail is also this package's loss.
 """
 
-import math
-
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from numcoke_jax.config.checks import CONVE_FILTER, largest_divisor_up_to_root
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.batch_norm import BatchNorm, real_queries
 from numcoke_jax.models.entity_table import TableModel, table_model
 from numcoke_jax.models.interface import ModelSpec, SharedVectors
-
-FILTER_SIZE = 3
-
-
-def image_height(dim: int) -> int:
-    """The largest divisor of d that is at most its square root."""
-    return next(height for height in range(math.isqrt(dim), 0, -1) if dim % height == 0)
 
 
 class ConvE(TableModel):
@@ -46,10 +38,9 @@ class ConvE(TableModel):
     hidden_dropout: float = 0.3
 
     def setup(self) -> None:
-        shape = (self.sizes.relations, self.dim)
-        self.relation_embedding = self.param("relation_embedding", nn.initializers.xavier_normal(), shape)
+        self.relation_embedding = self.relation_vectors()
         self.tail_bias = self.param("tail_bias", nn.initializers.zeros_init(), (self.sizes.entities,))
-        self.convolution = nn.Conv(self.filters, (FILTER_SIZE, FILTER_SIZE), padding="VALID")
+        self.convolution = nn.Conv(self.filters, (CONVE_FILTER, CONVE_FILTER), padding="VALID")
         self.hidden = nn.Dense(self.dim)
         self.image_norm, self.feature_norm, self.hidden_norm = BatchNorm(), BatchNorm(), BatchNorm()
         self.drop_image = nn.Dropout(self.input_dropout, rng_collection="dropout")
@@ -65,7 +56,7 @@ class ConvE(TableModel):
         self, encoded: SharedVectors, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
         weights, fixed = real_queries(self, heads), not train
-        height = image_height(self.dim)
+        height = largest_divisor_up_to_root(self.dim)
         shape = (*heads.shape, height, self.dim // height, 1)
         of_heads = encoded.entities[heads].reshape(shape)
         of_relations = jnp.broadcast_to(encoded.relations[:, None], (*heads.shape, self.dim)).reshape(shape)

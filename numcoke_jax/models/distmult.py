@@ -9,7 +9,6 @@ The score is the same with head and tail exchanged.  Trained with this package's
 of sampled negatives, as in Ruffinelli et al., "You CAN Teach an Old Dog New Tricks!", ICLR 2020.
 """
 
-import flax.linen as nn
 from jaxtyping import Array, Float, Int
 
 from numcoke_jax.data.literals import Literals
@@ -21,8 +20,7 @@ class DistMult(TableModel):
     """Inner products of entities, weighted by the relation."""
 
     def setup(self) -> None:
-        shape = (self.sizes.relations, self.dim)
-        self.relation_embedding = self.param("relation_embedding", nn.initializers.xavier_normal(), shape)
+        self.relation_embedding = self.relation_vectors()
 
     @staticmethod
     def query(

@@ -81,19 +81,6 @@ class EntityTable(nn.Module):
         return nn.Dropout(self.dropout, rng_collection="dropout")(entities, deterministic=not train)
 
 
-def entity_table(
-    config: ConfigDict, sizes: GraphSizes, *, spread: float | None = None, dropout: bool = True
-) -> EntityTable:
-    """The table of `model.{dim,attributes}` and, if it has any, `score.dropout`."""
-    return EntityTable(
-        sizes.entities,
-        config.model.dim,
-        attributes=config.model.attributes,
-        dropout=config.score.dropout if dropout else 0.0,
-        spread=spread,
-    )
-
-
 class TableModel(EncodeThenScore):
     """A model of one table of entities.
 
@@ -107,9 +94,29 @@ class TableModel(EncodeThenScore):
     dim: int
     entities: EntityTable
 
+    @nn.nowrap
+    def relation_vectors(self) -> Float[Array, "R d"]:
+        """The parameter `relation_embedding`, for `setup`."""
+        shape = (self.sizes.relations, self.dim)
+        return self.param("relation_embedding", nn.initializers.xavier_normal(), shape)
+
+    @nn.nowrap
+    def entity_biases(self) -> tuple[Float[Array, " N"], Float[Array, " N"]]:
+        """The parameters `head_bias` and `tail_bias`, 0 at the start, for `setup`."""
+        head, tail = (
+            self.param(name, nn.initializers.zeros_init(), (self.sizes.entities,))
+            for name in ("head_bias", "tail_bias")
+        )
+        return head, tail
+
 
 def table_model(
-    model: Callable[..., KnowledgeModel], *keys: str, spread: float | None = None, dropout: bool = True
+    model: Callable[..., KnowledgeModel],
+    *keys: str,
+    attributes: bool = True,
+    spread: float | Callable[[ConfigDict], float] | None = None,
+    dropout: bool = True,
+    **parts: Callable[[ConfigDict, GraphSizes], nn.Module],
 ) -> Callable[[ConfigDict, GraphSizes], KnowledgeModel]:
     """The `create` of a `TableModel`'s `ModelSpec`.
 
@@ -117,8 +124,10 @@ def table_model(
       model: its class.
       keys: other config keys that it looks at, each the value of the attribute with the name after the dot;
         "query.": all of a section.
+      attributes: whether the table joins the values as `model.attributes` says; else it has none.
       spread: of the table.
       dropout: whether the table has the dropout of `score.dropout`.
+      parts: further attributes, modules made of the config and the sizes.
     """
 
     def create(config: ConfigDict, sizes: GraphSizes) -> KnowledgeModel:
@@ -128,8 +137,15 @@ def table_model(
         return model(
             sizes=sizes,
             dim=config.model.dim,
-            entities=entity_table(config, sizes, spread=spread, dropout=dropout),
+            entities=EntityTable(
+                sizes.entities,
+                config.model.dim,
+                attributes=config.model.attributes if attributes else "none",
+                dropout=config.score.dropout if dropout else 0.0,
+                spread=spread(config) if callable(spread) else spread,
+            ),
             **settings,
+            **{name: make(config, sizes) for name, make in parts.items()},
         )
 
     return create

@@ -14,12 +14,10 @@ I(h) once more by v, and leaves out I', because it trains inverse relations too.
 BCE over all entities instead of uniformly sampled negatives.
 """
 
-import functools
 import math
 from typing import Any
 
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Float, Int
@@ -30,6 +28,7 @@ from numcoke_jax.models.entity_table import TableModel, table_model
 from numcoke_jax.models.interface import ModelSpec
 from numcoke_jax.models.murp import SPREAD
 from numcoke_jax.models.ops import hyperbolic, spherical
+from numcoke_jax.models.rotate import any_angle
 
 SPACES = 3  # Euclidean, hyperbolic, spherical
 
@@ -54,17 +53,14 @@ class GIE(TableModel):
 
     def setup(self) -> None:
         relations, dim = self.sizes.relations, self.dim
-        angles = functools.partial(jax.random.uniform, minval=-math.pi, maxval=math.pi)
-        self.rotation = self.param("rotation", angles, (SPACES, relations, dim // 2))
+        self.rotation = self.param("rotation", any_angle, (SPACES, relations, dim // 2))
         self.relation_shift = self.param("relation_shift", nn.initializers.normal(SPREAD), (relations, dim))
         vectors = nn.initializers.xavier_normal()
         self.head_attention = self.param("head_attention", vectors, (relations, dim))
         self.tail_attention = self.param("tail_attention", vectors, (relations, dim))
         one = nn.initializers.constant(math.log(math.e - 1.0))  # its softplus is 1
         self.raw_curvature = self.param("raw_curvature", one, (SPACES, relations))
-        zeros = nn.initializers.zeros_init()
-        self.head_bias = self.param("head_bias", zeros, (self.sizes.entities,))
-        self.tail_bias = self.param("tail_bias", zeros, (self.sizes.entities,))
+        self.head_bias, self.tail_bias = self.entity_biases()
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> InteractingPoints:
         """All entities as heads and as tails of each relation, and unmoved."""

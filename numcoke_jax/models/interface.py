@@ -7,15 +7,27 @@ from typing import Any, Protocol, runtime_checkable
 import flax.linen as nn
 import numpy as np
 from flax import struct
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Key
 from ml_collections import ConfigDict
 
+from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
 
 SumAndCount = tuple[Float[Array, ""], Float[Array, ""]]
 # (encoded, logits, batch, *, key) -> sum and count over what the loss is a mean of
 SecondLoss = Callable[..., SumAndCount]
+
+
+def found_in_forward_pass(config: ConfigDict) -> SecondLoss:
+    """The second loss of models that compute it while they encode: `encoded.second_loss`."""
+    del config
+
+    def loss(encoded: Any, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
+        del logits, batch, key
+        return encoded.second_loss
+
+    return loss
 
 
 @dataclasses.dataclass(frozen=True)

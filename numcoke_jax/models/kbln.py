@@ -18,11 +18,10 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Bool, Float, Int
-from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import EntityTable, TableModel
-from numcoke_jax.models.interface import GraphSizes, ModelSpec, SharedVectors
+from numcoke_jax.models.entity_table import TableModel, table_model
+from numcoke_jax.models.interface import ModelSpec, SharedVectors
 from numcoke_jax.models.ops import pairwise
 
 SMALLEST_WIDTH = 1e-3  # of a range of 1, the scale of min-max values
@@ -51,11 +50,10 @@ class KBLN(TableModel):
     """DistMult plus radial basis functions of the differences of values; reads `literals.facts`."""
 
     def setup(self) -> None:
-        vectors = nn.initializers.xavier_normal()
-        self.relation_embedding = self.param("relation_embedding", vectors, (self.sizes.relations, self.dim))
+        self.relation_embedding = self.relation_vectors()
         if self.sizes.fields:
             shape = (self.sizes.relations, self.sizes.fields)
-            self.field_weight = self.param("field_weight", vectors, shape)
+            self.field_weight = self.param("field_weight", nn.initializers.xavier_normal(), shape)
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> Experts:
         """The entity table and the relations' basis functions."""
@@ -111,13 +109,4 @@ def difference_statistics(
     return mean, jnp.where(count > 0, jnp.maximum(jnp.sqrt(variance), SMALLEST_WIDTH), 1.0)
 
 
-def from_config(config: ConfigDict, sizes: GraphSizes) -> KBLN:
-    """The model of `model.dim` and `score.dropout`; other model keys have no effect."""
-    return KBLN(
-        sizes=sizes,
-        dim=config.model.dim,
-        entities=EntityTable(sizes.entities, config.model.dim, dropout=config.score.dropout),
-    )
-
-
-MODEL = ModelSpec(from_config, per_entity=("embedding",), reads_facts=True)
+MODEL = ModelSpec(table_model(KBLN, attributes=False), per_entity=("embedding",), reads_facts=True)

@@ -17,7 +17,6 @@ relation, and the generated vector is compared with every entity.  The rest is c
 Generation starts from the mean of the noise, so that evaluation draws nothing.
 """
 
-import functools
 import math
 from typing import Any
 
@@ -25,14 +24,13 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Float, Int, Key
-from ml_collections import ConfigDict
+from jaxtyping import Array, Float, Int
 
-from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.atth import rotated
 from numcoke_jax.models.entity_table import TableModel, table_model
-from numcoke_jax.models.interface import ModelSpec, SecondLoss, SharedVectors, SumAndCount
+from numcoke_jax.models.interface import ModelSpec, SharedVectors, found_in_forward_pass
+from numcoke_jax.models.rotate import any_angle
 
 STEPS = 8  # T
 BLOCKS = 2
@@ -43,8 +41,7 @@ class Generated:
     """What scoring under S relations needs; in training, the error of the denoiser."""
 
     scored: SharedVectors  # the relations' vectors are angles [S, d / 2]
-    squared_error: Any = None  # float32 scalar, sum over drawn facts and dimensions
-    count: Any = None  # float32 scalar, how many numbers that are
+    second_loss: Any = None  # float32 scalars: sum over drawn facts and dimensions, how many numbers
 
 
 class Denoiser(nn.Module):
@@ -81,8 +78,7 @@ class KGDM(TableModel):
     """
 
     def setup(self) -> None:
-        angles = functools.partial(jax.random.uniform, minval=-math.pi, maxval=math.pi)
-        self.rotation = self.param("rotation", angles, (self.sizes.relations, self.dim // 2))
+        self.rotation = self.param("rotation", any_angle, (self.sizes.relations, self.dim // 2))
         self.tail_bias = self.param("tail_bias", nn.initializers.zeros_init(), (self.sizes.entities,))
         self.denoiser = Denoiser()
 
@@ -104,9 +100,8 @@ class KGDM(TableModel):
         noisy = jnp.sqrt(kept) * tails + jnp.sqrt(1.0 - kept) * noise
         condition = rotated(entities[drawn[:, :1]], self.rotation[drawn[:, 1]])[:, 0]
         errors = jnp.square(self.denoiser(noisy, step, condition) - tails)
-        return logits, encoded.replace(  # type: ignore[attr-defined]
-            squared_error=errors.sum(), count=jnp.asarray(errors.size, errors.dtype)
-        )
+        error = errors.sum(), jnp.asarray(errors.size, errors.dtype)
+        return logits, encoded.replace(second_loss=error)  # type: ignore[attr-defined]
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> Generated:
         """The entity table and the relations' angles."""
@@ -134,17 +129,9 @@ def signal(step: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
     return jnp.square(jnp.cos(0.5 * jnp.pi * step / (STEPS + 1)))
 
 
-def denoising_loss(config: ConfigDict) -> SecondLoss:
-    """The denoiser's error, which the forward pass has computed."""
-    del config
-
-    def loss(encoded: Generated, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
-        del logits, batch, key  # facts, steps and noise are drawn in the model
-        return encoded.squared_error, encoded.count
-
-    return loss
-
-
 MODEL = ModelSpec(
-    table_model(KGDM), per_entity=("embedding", "tail_bias"), reads_facts=True, second_loss=denoising_loss
+    table_model(KGDM),
+    per_entity=("embedding", "tail_bias"),
+    reads_facts=True,
+    second_loss=found_in_forward_pass,
 )

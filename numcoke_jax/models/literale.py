@@ -15,14 +15,15 @@ from collections.abc import Callable
 
 import flax.linen as nn
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.encoded import EncodedEntities
 from numcoke_jax.models.fusion import KnowledgeFusion
-from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, ModelSpec
-from numcoke_jax.models.score import DecodedOrderScore
+from numcoke_jax.models.interface import GraphSizes, ModelSpec
+from numcoke_jax.models.score import DecodedOrderScore, TranslationScored, translation_term
 
 
 def raw_values(literals: Literals) -> Float[Array, "N M"]:
@@ -30,7 +31,22 @@ def raw_values(literals: Literals) -> Float[Array, "N M"]:
     return jnp.where(literals.observed, literals.values, 0.0)
 
 
-class LiteralE(EncodeThenScore):
+def mean_over_fields(
+    literals: Literals, vectors: Callable[[Float[Array, " N"]], Float[Array, "N d"]], dim: int
+) -> Float[Array, "N d"]:
+    """The mean of the vectors of an entity's values, 0 without any; one field's [N, d] at a time."""
+
+    def add_field(total: Array, rows: tuple[Array, Array]) -> tuple[Array, None]:
+        values, observed = rows
+        return total + jnp.where(observed[:, None], vectors(values), 0.0), None
+
+    known = raw_values(literals)
+    zeros = jnp.zeros((known.shape[0], dim), known.dtype)
+    total = lax.scan(add_field, zeros, (known.T, literals.observed.T))[0]
+    return total / jnp.maximum(literals.observed.sum(1, keepdims=True), 1)
+
+
+class LiteralE(TranslationScored):
     """Scores heads against one table of N gated vectors, the same under every relation.
 
     Attributes:
@@ -59,26 +75,11 @@ class LiteralE(EncodeThenScore):
         entities = self.entity_embedding
         if self.sizes.fields:  # a graph without literals has nothing to gate in
             entities = self.gate(entities, self.numbers(literals))
-        return EncodedEntities(
-            entities=jnp.broadcast_to(entities, (relations.shape[0], *entities.shape)),
-            relations=self.relation_embedding[relations],
-            projected=None,
-        )
+        return self.same_for_all(entities, relations)
 
     def numbers(self, literals: Literals) -> Float[Array, "N k"]:
         """What the gate is given of an entity's values."""
         return self.encode_values(literals)
-
-    def score(
-        self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool
-    ) -> Float[Array, "S H N"]:
-        return self.score_term(encoded, heads, train=train)
-
-    def terms(
-        self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool
-    ) -> dict[str, Float[Array, "S H N"]]:
-        """What the score is the sum of, by name."""
-        return self.score_term.terms(encoded, heads, train=train)
 
 
 def from_config(config: ConfigDict, sizes: GraphSizes) -> LiteralE:
@@ -87,14 +88,7 @@ def from_config(config: ConfigDict, sizes: GraphSizes) -> LiteralE:
         sizes=sizes,
         dim=config.model.dim,
         gate=KnowledgeFusion(kind="gate"),
-        score_term=DecodedOrderScore(
-            num_relations=sizes.relations,
-            dim=config.model.dim,
-            norm=config.score.norm,
-            margin=config.score.margin,
-            order="none",
-            dropout=config.score.dropout,
-        ),
+        score_term=translation_term(config, sizes, dropout=config.score.dropout),
     )
 
 

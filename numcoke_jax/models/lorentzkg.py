@@ -19,11 +19,10 @@ import flax.linen as nn
 import jax.numpy as jnp
 from flax import struct
 from jaxtyping import Array, Float, Int
-from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import TableModel, entity_table
-from numcoke_jax.models.interface import GraphSizes, ModelSpec
+from numcoke_jax.models.entity_table import TableModel, table_model
+from numcoke_jax.models.interface import ModelSpec
 from numcoke_jax.models.ops import lorentz
 
 
@@ -52,9 +51,7 @@ class LorentzKG(TableModel):
         shape = (relations, self.dim, self.dim)
         self.normals = [self.param(f"{side}_normals", standard, shape) for side in sides]
         self.boosts = [self.param(f"{side}_boost", standard, (relations, self.dim)) for side in sides]
-        zeros = nn.initializers.zeros_init()
-        self.head_bias = self.param("head_bias", zeros, (self.sizes.entities,))
-        self.tail_bias = self.param("tail_bias", zeros, (self.sizes.entities,))
+        self.head_bias, self.tail_bias = self.entity_biases()
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> TransformedPoints:
         """All entities as heads and as tails of each relation."""
@@ -76,18 +73,7 @@ class LorentzKG(TableModel):
         return self.margin - lorentz.squared_intervals(of_heads, encoded.tails) + biases
 
 
-def from_config(config: ConfigDict, sizes: GraphSizes) -> LorentzKG:
-    """The model of `model.{dim,attributes}` and `score.{margin,dropout}`; other model keys have no effect."""
-    return LorentzKG(
-        sizes=sizes,
-        dim=config.model.dim,
-        entities=entity_table(
-            config,
-            sizes,
-            spread=1.0 / math.sqrt(config.model.dim + 1),
-        ),
-        margin=config.score.margin,
-    )
-
-
-MODEL = ModelSpec(from_config, per_entity=("embedding", "head_bias", "tail_bias"))
+MODEL = ModelSpec(
+    table_model(LorentzKG, "score.margin", spread=lambda config: 1.0 / math.sqrt(config.model.dim + 1)),
+    per_entity=("embedding", "head_bias", "tail_bias"),
+)

@@ -23,13 +23,11 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 from jax import lax
-from jaxtyping import Array, Float, Int, Key
-from ml_collections import ConfigDict
+from jaxtyping import Array, Float, Int
 
-from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import EntityTable, TableModel
-from numcoke_jax.models.interface import GraphSizes, ModelSpec, SecondLoss, SumAndCount
+from numcoke_jax.models.entity_table import TableModel, table_model
+from numcoke_jax.models.interface import ModelSpec, found_in_forward_pass
 from numcoke_jax.models.ops import pairwise
 
 ENTITY_SPREAD, RELATION_SPREAD = 0.1, 1.0  # standard deviations of the initial vectors, for any N and R
@@ -42,8 +40,7 @@ class HiddenParts:
     heads: Any  # float32 [N, k], W_h e
     relations: Any  # float32 [S, k], W_r r + b
     tails: Any  # float32 [N, k], W_t e
-    squared_error: Any = None  # float32 scalar, sum over both networks and all observed values; in training
-    predictions: Any = None  # float32 scalar, their number
+    second_loss: Any = None  # float32 scalars: sum over both networks and all observed values, their number
 
 
 class AttributeNetwork(nn.Module):
@@ -101,12 +98,13 @@ class MTKGNN(TableModel):
         entities = self.entities(literals, train=train)
         encoded = self._parts(entities, relations)
         logits = self.score(encoded, heads, train=train)
-        if not self.sizes.fields:
-            return logits, encoded
-        networks = (self.head_values, self.tail_values)
-        error = sum(network(self.field_embedding, entities, literals) for network in networks)
-        count = 2 * literals.observed.sum().astype(logits.dtype)
-        return logits, encoded.replace(squared_error=error, predictions=count)  # type: ignore[attr-defined]
+        error: Any = jnp.zeros((), logits.dtype)
+        count = error
+        if self.sizes.fields:
+            networks = (self.head_values, self.tail_values)
+            error = sum(network(self.field_embedding, entities, literals) for network in networks)
+            count = 2 * literals.observed.sum().astype(logits.dtype)
+        return logits, encoded.replace(second_loss=(error, count))  # type: ignore[attr-defined]
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> HiddenParts:
         """The hidden layer's parts."""
@@ -131,28 +129,8 @@ class MTKGNN(TableModel):
         )
 
 
-def value_loss(config: ConfigDict) -> SecondLoss:
-    """The values' error, which the forward pass has computed."""
-    del config
-
-    def loss(encoded: HiddenParts, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
-        del batch, key
-        if encoded.squared_error is None:  # a graph without fields
-            return jnp.zeros((), logits.dtype), jnp.zeros((), logits.dtype)
-        return encoded.squared_error, encoded.predictions
-
-    return loss
-
-
-def from_config(config: ConfigDict, sizes: GraphSizes) -> MTKGNN:
-    """The model of `model.dim` and `score.dropout`; `okcl.weight` weights the values' error in the loss."""
-    return MTKGNN(
-        sizes=sizes,
-        dim=config.model.dim,
-        entities=EntityTable(
-            sizes.entities, config.model.dim, dropout=config.score.dropout, spread=ENTITY_SPREAD
-        ),
-    )
-
-
-MODEL = ModelSpec(from_config, per_entity=("embedding",), second_loss=value_loss)
+MODEL = ModelSpec(
+    table_model(MTKGNN, attributes=False, spread=ENTITY_SPREAD),
+    per_entity=("embedding",),
+    second_loss=found_in_forward_pass,
+)

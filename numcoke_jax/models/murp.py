@@ -43,9 +43,7 @@ class MuRP(TableModel):
         uniform = functools.partial(jax.random.uniform, minval=-1.0, maxval=1.0)
         self.relation_stretch = self.param("relation_stretch", uniform, shape)
         self.relation_shift = self.param("relation_shift", nn.initializers.normal(SPREAD), shape)
-        zeros = nn.initializers.zeros_init()
-        self.head_bias = self.param("head_bias", zeros, (self.sizes.entities,))
-        self.tail_bias = self.param("tail_bias", zeros, (self.sizes.entities,))
+        self.head_bias, self.tail_bias = self.entity_biases()
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> MovedTails:
         """The tangent vectors of all entities, and the tails of each relation."""

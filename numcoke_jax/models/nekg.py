@@ -30,7 +30,7 @@ from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models import literale
 from numcoke_jax.models.interface import GraphSizes, ModelSpec
-from numcoke_jax.models.literale import LiteralE
+from numcoke_jax.models.literale import LiteralE, mean_over_fields
 
 INTERVALS = 200  # between neighbouring prototypes
 STEPS, LEARNING_RATE = 1000, 0.02
@@ -46,17 +46,9 @@ class NEKG(LiteralE):
         self.fixed_numbers = self.param("fixed_numbers", nn.initializers.xavier_uniform(), shape)
 
     def numbers(self, literals: Literals) -> Float[Array, "N d"]:
-        """n of every entity; one field's [N, d] at a time."""
-        prototypes = lax.stop_gradient(self.fixed_numbers)
-
-        def add_field(total: Array, rows: tuple[Array, Array]) -> tuple[Array, None]:
-            values, observed = rows
-            return total + jnp.where(observed[:, None], interpolated(prototypes, values), 0.0), None
-
-        known = jnp.where(literals.observed, literals.values, 0.0)
-        zeros = jnp.zeros((known.shape[0], self.dim), known.dtype)
-        total = lax.scan(add_field, zeros, (known.T, literals.observed.T))[0]
-        return total / jnp.maximum(literals.observed.sum(1, keepdims=True), 1)
+        """n of every entity."""
+        vectors = functools.partial(interpolated, lax.stop_gradient(self.fixed_numbers))
+        return mean_over_fields(literals, vectors, self.dim)
 
     def fit(self, graph: NumericGraph, positions: np.ndarray, *, seed: int) -> dict[str, Any]:
         """The prototypes' vectors; the graph has no part in them."""

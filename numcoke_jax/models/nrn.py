@@ -23,7 +23,6 @@ import functools
 import math
 from collections.abc import Callable
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
@@ -32,7 +31,7 @@ from ml_collections import ConfigDict
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models import literale
 from numcoke_jax.models.interface import GraphSizes, ModelSpec
-from numcoke_jax.models.literale import LiteralE
+from numcoke_jax.models.literale import LiteralE, mean_over_fields
 
 SINUSOID_SCALE = 1000.0  # positions that the range of a field is spread over
 LONGEST_WAVE = 10_000.0
@@ -59,16 +58,9 @@ ENCODINGS: dict[str, Callable[..., Array]] = {"dice": dice, "sinusoidal": sinuso
 
 
 def mean_encoding(literals: Literals, *, encoding: str, dim: int) -> Float[Array, "N d"]:
-    """n of every entity; one field's [N, d] at a time."""
-
-    def add_field(total: Array, rows: tuple[Array, Array]) -> tuple[Array, None]:
-        values, observed = rows
-        return total + jnp.where(observed[:, None], ENCODINGS[encoding](values, dim), 0.0), None
-
-    zeros = jnp.zeros((literals.values.shape[0], dim), literals.values.dtype)
-    total = lax.scan(add_field, zeros, (literals.values.T, literals.observed.T))[0]
-    counts = literals.observed.sum(1, keepdims=True)
-    return jax.lax.stop_gradient(total / jnp.maximum(counts, 1))
+    """n of every entity."""
+    vectors = functools.partial(ENCODINGS[encoding], dim=dim)
+    return lax.stop_gradient(mean_over_fields(literals, vectors, dim))
 
 
 def from_config(config: ConfigDict, sizes: GraphSizes) -> LiteralE:

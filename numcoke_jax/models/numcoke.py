@@ -240,7 +240,7 @@ def contrastive_loss(config: ConfigDict) -> SecondLoss:
 def from_config(config: ConfigDict, sizes: GraphSizes) -> NumCoKE:
     """The model that `config` describes for a graph of the given sizes."""
     score, rounding = dict(config.score), {"products": config.model.products}
-    core_of_decoder = core_tensor(config)
+    core_of_decoder = core_tensor(config, sizes)
     del score["order_core"]  # decided with the graph: `sizes.ordered`
     return NumCoKE(
         sizes=sizes,

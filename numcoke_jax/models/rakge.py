@@ -199,8 +199,8 @@ class RAKGE(nn.Module):
         self, encoded: RelationAwareEntities, dropped: DroppedVectors, heads: Int[Array, "S H"]
     ) -> Float[Array, "S H N"]:
         """Translation term of the dropped vectors plus order term of the whole ones."""
-        distance = pairwise.l1_distance if self.norm == 1 else pairwise.l2_distance
-        translation = self.margin - distance(dropped.heads + encoded.relations[:, None, :], dropped.tails)
+        moved = dropped.heads + encoded.relations[:, None, :]
+        translation = self.margin - pairwise.distance(moved, dropped.tails, self.norm)
         # max(0, tail - head) is max(0, (-head) - (-tail)).
         violation = pairwise.squared_relu(-rows_of_heads(encoded.projected, heads), -encoded.projected)
         return translation + self.order_weight * (self.margin - violation)

@@ -123,8 +123,7 @@ class RGCN(TableModel):
     margin: float = 0.0
 
     def setup(self) -> None:
-        shape = (self.sizes.relations, self.dim)
-        self.relation_embedding = self.param("relation_embedding", nn.initializers.xavier_normal(), shape)
+        self.relation_embedding = self.relation_vectors()
         self.convolutions = [
             RelationalConvolution(self.sizes.own_relations, self.bases) for _ in range(self.layers)
         ]
@@ -149,12 +148,10 @@ class RGCN(TableModel):
         self, encoded: SharedVectors, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
         del train  # dropout is applied in the encoder
-        entities, relations = encoded.entities, encoded.relations[:, None]
+        entities, relations = encoded.entities, encoded.relations
         if self.decoder == "distmult":
-            return DistMult.query(entities[heads], relations) @ entities.T
-        distance = pairwise.l1_distance if self.norm == 1 else pairwise.l2_distance
-        tails = jnp.broadcast_to(entities, (len(heads), *entities.shape))
-        return self.margin - distance(entities[heads] + relations, tails)
+            return DistMult.query(entities[heads], relations[:, None]) @ entities.T
+        return pairwise.translation(entities[heads], relations, entities, self.norm, self.margin)
 
 
 MODEL = ModelSpec(

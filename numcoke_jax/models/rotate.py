@@ -18,13 +18,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.complex import complex_product
+from numcoke_jax.models.complex import complex_product, rotations, sum_of_moduli
 from numcoke_jax.models.entity_table import TableModel, table_model
 from numcoke_jax.models.interface import ModelSpec, SharedVectors
 from numcoke_jax.models.ops import pairwise
 
 
-def any_angle(key: Key[Array, ""], shape: Any, dtype: Any = jnp.float32) -> Float[Array, "R half"]:
+def any_angle(key: Key[Array, ""], shape: Any, dtype: Any = jnp.float32) -> Float[Array, "*shape"]:
     """Angles from -pi to pi, all equally likely."""
     return jax.random.uniform(key, shape, dtype, -math.pi, math.pi)
 
@@ -46,9 +46,8 @@ class RotatE(TableModel):
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> SharedVectors:
         """The entity table, and the relations' rotations as complex vectors of modulus 1."""
-        angles = self.relation_angle[relations]
-        rotations = jnp.concatenate([jnp.cos(angles), jnp.sin(angles)], axis=-1)
-        return SharedVectors(self.entities(literals, train=train), rotations)
+        turns = rotations(self.relation_angle[relations])
+        return SharedVectors(self.entities(literals, train=train), turns)
 
     def score(
         self, encoded: SharedVectors, heads: Int[Array, "S H"], *, train: bool
@@ -58,20 +57,7 @@ class RotatE(TableModel):
         if self.norm == 2:
             tails = jnp.broadcast_to(encoded.entities, (len(heads), *encoded.entities.shape))
             return self.margin - pairwise.l2_distance(rotated, tails)
-        count = encoded.entities.shape[0]
-        entry_first = jnp.moveaxis(rotated.reshape(*heads.shape, 2, -1), -1, 0)  # [d / 2, S, H, 2]
-        tails = jnp.moveaxis(encoded.entities.reshape(count, 2, -1), -1, 0)  # [d / 2, N, 2]
-
-        def modulus(entry: tuple[Array, Array]) -> Float[Array, "S H N"]:
-            head, tail = entry
-            squares = jnp.square(head[..., 0, None] - tail[:, 0]) + jnp.square(
-                head[..., 1, None] - tail[:, 1]
-            )
-            apart = squares > 0  # the gradient of equal entries is 0, not NaN
-            return jnp.where(apart, jnp.sqrt(jnp.where(apart, squares, 1.0)), 0.0)
-
-        shape = (*heads.shape, count)
-        return self.margin - pairwise.sum_of_terms(modulus, (entry_first, tails), shape)
+        return self.margin - sum_of_moduli(rotated, encoded.entities)
 
 
 MODEL = ModelSpec(table_model(RotatE, "score.norm", "score.margin"), per_entity=("embedding",))

@@ -19,7 +19,6 @@ with this package's BCE.  The public code's w_k has an entry for each of the d /
 number.
 """
 
-import functools
 import math
 from typing import Any
 
@@ -30,15 +29,14 @@ import numpy as np
 from flax import struct
 from jax import lax
 from jaxtyping import Array, Float, Int, Key
-from ml_collections import ConfigDict
 
-from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
+from numcoke_jax.models.complex import complex_product, rotations, sum_of_moduli
 from numcoke_jax.models.entity_table import TableModel, table_model
-from numcoke_jax.models.interface import ModelSpec, SecondLoss, SumAndCount
+from numcoke_jax.models.interface import ModelSpec, SumAndCount, found_in_forward_pass
 from numcoke_jax.models.mined_rules import RULES, mined
-from numcoke_jax.models.ops import pairwise
+from numcoke_jax.models.rotate import any_angle
 
 FEATURES = 16
 RULE_MARGIN, PADDING = 5.0, 2.0  # that code's, for UMLS
@@ -53,8 +51,7 @@ class RulesInForce:
     bodies: Any  # int32 [S, K, 2], see `mined_rules.py`
     features: Any  # float32 [S, K, FEATURES], w_k m_k
     facts: Any  # int32 [n, 3]
-    rule_loss: Any = None  # float32 scalar
-    rules: Any = None  # float32 scalar, how many that is of
+    second_loss: Any = None  # float32 scalars, and how many rules that is of
 
 
 class RulE(TableModel):
@@ -69,7 +66,6 @@ class RulE(TableModel):
 
     def setup(self) -> None:
         relations, half = self.sizes.relations, self.dim // 2
-        any_angle = functools.partial(jax.random.uniform, minval=-math.pi, maxval=math.pi)
         self.relation_angle = self.param("relation_angle", any_angle, (relations, half))
         none = nn.initializers.constant(-1.0)
         self.fixed_rules = self.param("fixed_rules", none, (relations, RULES, 2))
@@ -100,8 +96,8 @@ class RulE(TableModel):
         logits = self.score(encoded, heads, train=train)
         if not train:
             return logits, encoded
-        total, count = self._rule_loss(self.make_rng("view_noise"))
-        return logits, encoded.replace(rule_loss=total, rules=count)  # type: ignore[attr-defined]
+        loss = self._rule_loss(self.make_rng("view_noise"))
+        return logits, encoded.replace(second_loss=loss)  # type: ignore[attr-defined]
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> RulesInForce:
         """The entity table, the relations' angles and rules."""
@@ -130,20 +126,8 @@ class RulE(TableModel):
         return self._rotation(encoded, heads) + jnp.where(reached, by_rules, 0.0) + self.tail_bias
 
     def _rotation(self, encoded: RulesInForce, heads: Int[Array, "S H"]) -> Float[Array, "S H N"]:
-        real, imaginary = jnp.split(encoded.entities, 2, axis=-1)
-        cos, sin = jnp.cos(encoded.angles)[:, None], jnp.sin(encoded.angles)[:, None]
-        x, y = real[heads], imaginary[heads]
-
-        def modulus(rows: tuple[Array, Array, Array, Array]) -> Float[Array, "S H N"]:
-            x, y, to_x, to_y = rows
-            squares = jnp.square(x[..., None] - to_x) + jnp.square(y[..., None] - to_y)
-            apart = squares > 0.0  # the gradient of equal entries is 0, not NaN
-            return jnp.where(apart, jnp.sqrt(jnp.where(apart, squares, 1.0)), 0.0)
-
-        turned = cos * x - sin * y, sin * x + cos * y
-        rows = (*(jnp.moveaxis(part, -1, 0) for part in turned), real.T, imaginary.T)
-        shape = (heads.shape[0], heads.shape[1], len(encoded.entities))
-        return self.margin - pairwise.sum_of_terms(modulus, rows, shape)
+        turned = complex_product(encoded.entities[heads], rotations(encoded.angles)[:, None])
+        return self.margin - sum_of_moduli(turned, encoded.entities)
 
     def _bodies(self) -> Int[Array, "R K 2"]:
         highest = 2 * self.sizes.relations - 1
@@ -208,20 +192,9 @@ def with_turned(rules: Int[np.ndarray, "R K 2"]) -> Int[np.ndarray, "double K 2"
     return np.where(every >= count, every + count, every)  # 2 R and on: facts read backwards
 
 
-def rule_loss(config: ConfigDict) -> SecondLoss:
-    """The loss of the rules, which the forward pass has computed."""
-    del config
-
-    def loss(encoded: RulesInForce, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
-        del logits, batch, key  # relations are replaced in the model
-        return encoded.rule_loss, encoded.rules
-
-    return loss
-
-
 MODEL = ModelSpec(
     table_model(RulE, "score.margin"),
     per_entity=("embedding", "tail_bias"),
     reads_facts=True,
-    second_loss=rule_loss,
+    second_loss=found_in_forward_pass,
 )

@@ -15,10 +15,12 @@ import operator
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
+from ml_collections import ConfigDict
 
 from numcoke_jax.models.complex import ComplEx
 from numcoke_jax.models.distmult import DistMult
 from numcoke_jax.models.encoded import TERMS, EncodedEntities
+from numcoke_jax.models.interface import EncodeThenScore, GraphSizes
 from numcoke_jax.models.ops import pairwise, products
 from numcoke_jax.models.tucker import CoreTensor
 
@@ -95,8 +97,8 @@ class DecodedOrderScore(nn.Module):
         head = self.head_dropout(rows_of_heads(encoded.entities, heads), deterministic=not train)
         tail = self.tail_dropout(encoded.entities, deterministic=not train)
         if self.decoder == "translation":
-            distance = pairwise.l1_distance if self.norm == 1 else pairwise.l2_distance
-            decoded = self.margin - distance(head + encoded.relations[:, None, :], tail)
+            moved = head + encoded.relations[:, None, :]
+            decoded = self.margin - pairwise.distance(moved, tail, self.norm)
         else:
             real = jnp.ones(heads.shape) if real is None else real
             queries = self.queries(head, encoded.relations, real, train=train)
@@ -124,3 +126,41 @@ class DecodedOrderScore(nn.Module):
             return self.core_tensor.queries(heads, matrices, real, train=train)
         model = DistMult if self.decoder == "distmult" else ComplEx
         return model.query(heads, relations[:, None])
+
+
+class TranslationScored(EncodeThenScore):
+    """A model whose entities are the same under every relation, scored by a decoder alone.
+
+    A subclass has `score_term` (see `translation_term`) and `relation_embedding`, float32 [R, d].
+    """
+
+    def same_for_all(self, entities: Float[Array, "N d"], relations: Int[Array, " S"]) -> EncodedEntities:
+        """The entities, once per relation slot."""
+        return EncodedEntities(
+            entities=jnp.broadcast_to(entities, (relations.shape[0], *entities.shape)),
+            relations=self.relation_embedding[relations],
+            projected=None,
+        )
+
+    def score(
+        self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool
+    ) -> Float[Array, "S H N"]:
+        return self.score_term(encoded, heads, train=train)
+
+    def terms(
+        self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool
+    ) -> dict[str, Float[Array, "S H N"]]:
+        """What the score is the sum of, by name."""
+        return self.score_term.terms(encoded, heads, train=train)
+
+
+def translation_term(config: ConfigDict, sizes: GraphSizes, *, dropout: float = 0.0) -> DecodedOrderScore:
+    """The translation of `score.{norm,margin}`, without an order term."""
+    return DecodedOrderScore(
+        num_relations=sizes.relations,
+        dim=config.model.dim,
+        norm=config.score.norm,
+        margin=config.score.margin,
+        order="none",
+        dropout=dropout,
+    )

@@ -16,7 +16,6 @@ e' and e'' are the two views; i runs over the heads of the step, j over all enti
 
 from typing import Any
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from flax import struct
@@ -56,8 +55,7 @@ class SimGCL(TableModel):
     margin: float
 
     def setup(self) -> None:
-        shape = (self.sizes.relations, self.dim)
-        self.relation_embedding = self.param("relation_embedding", nn.initializers.xavier_normal(), shape)
+        self.relation_embedding = self.relation_vectors()
 
     def __call__(
         self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
@@ -79,10 +77,8 @@ class SimGCL(TableModel):
 
     def score(self, encoded: Views, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
         del train  # dropout is applied in the entity table
-        distance = pairwise.l1_distance if self.norm == 1 else pairwise.l2_distance
-        entities = encoded.scored.entities
-        moved = entities[heads] + encoded.scored.relations[:, None]
-        return self.margin - distance(moved, jnp.broadcast_to(entities, (heads.shape[0], *entities.shape)))
+        entities, relations = encoded.scored.entities, encoded.scored.relations
+        return pairwise.translation(entities[heads], relations, entities, self.norm, self.margin)
 
     def _relations(self, relations: Int[Array, " S"]) -> Float[Array, "S d"]:
         return self.relation_embedding[relations]

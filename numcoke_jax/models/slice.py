@@ -24,12 +24,12 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from flax import struct
-from jax import lax
 from jaxtyping import Array, Float, Int, Key
 from ml_collections import ConfigDict
 
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
+from numcoke_jax.models.bigi import mean_by_softmax
 from numcoke_jax.models.entity_table import TableModel, table_model
 from numcoke_jax.models.interface import ModelSpec, SecondLoss, SharedVectors, SumAndCount
 from numcoke_jax.models.ops import pairwise
@@ -62,9 +62,7 @@ class ContextLayer(nn.Module):
         context = rows[member] + jnp.concatenate([jnp.zeros_like(rows), -of_facts, of_facts])
         queries, keys = (nn.Dense(dim, use_bias=False, name=name) for name in ("query", "key"))
         logits = (queries(rows)[centre] * keys(context)).sum(-1) / math.sqrt(dim)
-        weights = jnp.exp(logits - jax.ops.segment_max(lax.stop_gradient(logits), centre, count)[centre])
-        total = jax.ops.segment_sum(weights, centre, count)
-        mixed = jax.ops.segment_sum((weights / total[centre])[:, None] * context, centre, count)
+        mixed = mean_by_softmax(context, logits, centre, count)
         return rows + nn.Dense(dim, use_bias=False, name="value")(mixed)
 
 
@@ -112,10 +110,8 @@ class SLiCE(TableModel):
 
     def score(self, encoded: InContext, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
         del train  # dropout is applied in the entity table
-        distance = pairwise.l1_distance if self.norm == 1 else pairwise.l2_distance
-        entities = encoded.scored.entities
-        moved = entities[heads] + encoded.scored.relations[:, None]
-        return self.margin - distance(moved, jnp.broadcast_to(entities, (heads.shape[0], *entities.shape)))
+        entities, relations = encoded.scored.entities, encoded.scored.relations
+        return pairwise.translation(entities[heads], relations, entities, self.norm, self.margin)
 
     def _encoded(self, table: Array, relations: Int[Array, " S"], literals: Literals) -> InContext:
         vectors = self._in_context(table, literals)

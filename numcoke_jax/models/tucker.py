@@ -21,7 +21,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.batch_norm import BatchNorm, real_queries
-from numcoke_jax.models.entity_table import TableModel, entity_table
+from numcoke_jax.models.entity_table import TableModel, table_model
 from numcoke_jax.models.interface import GraphSizes, ModelSpec
 
 
@@ -87,8 +87,7 @@ class TuckER(TableModel):
     contraction: CoreTensor
 
     def setup(self) -> None:
-        shape = (self.sizes.relations, self.dim)
-        self.relation_embedding = self.param("relation_embedding", nn.initializers.xavier_normal(), shape)
+        self.relation_embedding = self.relation_vectors()
         nn.share_scope(self, self.contraction)
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> RelationMatrices:
@@ -103,8 +102,9 @@ class TuckER(TableModel):
         return self.contraction.queries(*inputs, train=train) @ encoded.entities.T
 
 
-def core_tensor(config: ConfigDict) -> CoreTensor:
-    """The core of `model.dim` and `query.*_dropout`."""
+def core_tensor(config: ConfigDict, sizes: GraphSizes) -> CoreTensor:
+    """The core of `model.dim` and `query.*_dropout`, the same for graphs of all sizes."""
+    del sizes
     return CoreTensor(
         dim=config.model.dim,
         input_dropout=config.query.input_dropout,
@@ -113,14 +113,7 @@ def core_tensor(config: ConfigDict) -> CoreTensor:
     )
 
 
-def from_config(config: ConfigDict, sizes: GraphSizes) -> TuckER:
-    """The model of `model.{dim,attributes}` and `query.*_dropout`; other model keys have no effect."""
-    return TuckER(
-        sizes=sizes,
-        dim=config.model.dim,
-        entities=entity_table(config, sizes, dropout=False),
-        contraction=core_tensor(config),
-    )
-
-
-MODEL = ModelSpec(from_config, per_entity=("embedding",))
+MODEL = ModelSpec(
+    table_model(TuckER, dropout=False, contraction=core_tensor),
+    per_entity=("embedding",),
+)

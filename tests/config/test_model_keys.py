@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 from ml_collections import ConfigDict
 
-from numcoke_jax.config.checks import check_config
+from numcoke_jax.config.checks import CONVE_FILTER, check_config, largest_divisor_up_to_root
 from numcoke_jax.config.models import MODELS
 from numcoke_jax.config.schema import KEYS, default_config, looks_at
 from numcoke_jax.models import create_model
-from numcoke_jax.models.conve import FILTER_SIZE, image_height
 from numcoke_jax.models.interface import GraphSizes
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.training.programs import create_objective
@@ -68,9 +67,9 @@ def test_joined_attributes_are_refused_by_models_that_see_values_in_their_own_wa
 def test_conve_takes_only_sizes_whose_image_holds_a_filter(dim: int) -> None:
     config = default_config()
     config.model.name, config.model.dim = "conve", dim
-    height = image_height(dim)
+    height = largest_divisor_up_to_root(dim)
     assert dim % height == 0 and height <= dim // height
-    if height >= FILTER_SIZE:
+    if height >= CONVE_FILTER:
         check_config(config)
         return
     with pytest.raises(UserError) as caught:

@@ -374,8 +374,8 @@ def test_mtkgnn_predicts_every_observed_value_twice() -> None:
         call = examples.compiled(functools.partial(examples.apply, model, train=True))
         encoded = call(parameters, RELATIONS, HEADS, literals)[1]
         total, count = mtkgnn.squared_error(examples.float64(parameters), literals)
-        np.testing.assert_allclose(encoded.squared_error, total, rtol=1e-10)
-        assert encoded.predictions == count == 2 * literals.observed.sum()
+        np.testing.assert_allclose(encoded.second_loss[0], total, rtol=1e-10)
+        assert encoded.second_loss[1] == count == 2 * literals.observed.sum()
 
 
 def test_mtkgnn_starts_with_tails_ranked_otherwise_under_each_relation() -> None:

@@ -187,8 +187,7 @@ def _similarity_to_other_pairs(
     left = queries.reshape(1, size, -1)
     right = negative_mixes.reshape(1, size * mixes, -1)
     if settings.similarity == "distance":
-        distance = pairwise.l1_distance if settings.norm == 1 else pairwise.l2_distance
-        similarities = -distance(left, right)[0]
+        similarities = -pairwise.distance(left, right, settings.norm)[0]
     elif settings.similarity == "cosine":
         similarities = _unit(left[0]) @ _unit(right[0]).T
     else:

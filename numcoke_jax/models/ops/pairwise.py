@@ -53,6 +53,19 @@ def l2_distance(left: Left, right: Right) -> Pairs:
     return jnp.where(positive, jnp.sqrt(jnp.where(positive, squares, 1.0)), 0.0)
 
 
+def distance(left: Left, right: Right, norm: int) -> Pairs:
+    """`l1_distance` or `l2_distance`, by `score.norm`: 1 or 2."""
+    return l1_distance(left, right) if norm == 1 else l2_distance(left, right)
+
+
+def translation(
+    heads: Left, relations: Float[Array, "S d"], tails: Float[Array, "N d"], norm: int, margin: float
+) -> Pairs:
+    """margin - |h + r - t|, for tails that are the same under every relation."""
+    moved = heads + relations[:, None]
+    return margin - distance(moved, jnp.broadcast_to(tails, (heads.shape[0], *tails.shape)), norm)
+
+
 def squared_distance(left: Left, right: Right) -> Pairs:
     """sum_d (left - right)^2, from the differences: small distances keep their digits."""
     return _pairwise_sum(left, right, "square")

@@ -20,11 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 from jaxtyping import Array, Float, Int
-from ml_collections import ConfigDict
 
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.interface import GraphSizes, ModelSpec
+from numcoke_jax.models.interface import ModelSpec
 from numcoke_jax.models.references.compared import Reference, compared_fields, seen_entities, unknown_last
 from numcoke_jax.system.errors import UserError
 
@@ -199,9 +198,8 @@ def fill_trees(arrays: dict[str, np.ndarray], model: Any) -> None:
         arrays["leaf"][number, : len(leaves)] = leaves
 
 
-def from_config(config: ConfigDict, sizes: GraphSizes) -> BoostedPairs:
-    """The model of `references.trees`; no other key has an effect."""
-    return BoostedPairs(sizes, trees=config.references.trees)
-
-
-MODEL = ModelSpec(from_config, per_entity=("entity_seen",), fitted=True)
+MODEL = ModelSpec(
+    lambda config, sizes: BoostedPairs(sizes, trees=config.references.trees),
+    per_entity=("entity_seen",),
+    fitted=True,
+)

@@ -14,11 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 from jaxtyping import Array, Float, Int
-from ml_collections import ConfigDict
 
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.interface import GraphSizes, ModelSpec
+from numcoke_jax.models.interface import ModelSpec
 from numcoke_jax.models.references.compared import (
     EXPLAINED,
     Reference,
@@ -77,10 +76,6 @@ class Bounds(Reference):
         return unknown_last(distance / widths, encoded.known)
 
 
-def from_config(config: ConfigDict, sizes: GraphSizes) -> Bounds:
-    """The model; no key has an effect."""
-    del config
-    return Bounds(sizes)
-
-
-MODEL = ModelSpec(from_config, per_entity=("entity_seen", "entity_bounds"), fitted=True)
+MODEL = ModelSpec(
+    lambda config, sizes: Bounds(sizes), per_entity=("entity_seen", "entity_bounds"), fitted=True
+)

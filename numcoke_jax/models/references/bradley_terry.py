@@ -22,11 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 from jaxtyping import Array, Float, Int
-from ml_collections import ConfigDict
 
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.interface import GraphSizes, ModelSpec
+from numcoke_jax.models.interface import ModelSpec
 from numcoke_jax.models.references.compared import (
     Reference,
     compared_fields,
@@ -198,9 +197,8 @@ def _likeliest(problem: Comparisons, valued: np.ndarray, valid: np.ndarray) -> n
     return min(solutions, key=problem.of(valid).loss)
 
 
-def from_config(config: ConfigDict, sizes: GraphSizes) -> BradleyTerry:
-    """The model of `references.covariates`; no other key has an effect."""
-    return BradleyTerry(sizes, covariates=config.references.covariates)
-
-
-MODEL = ModelSpec(from_config, per_entity=("entity_seen", "entity_strength"), fitted=True)
+MODEL = ModelSpec(
+    lambda config, sizes: BradleyTerry(sizes, covariates=config.references.covariates),
+    per_entity=("entity_seen", "entity_strength"),
+    fitted=True,
+)

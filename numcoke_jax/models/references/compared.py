@@ -56,14 +56,6 @@ class Reference(EncodeThenScore):
         """A parameter that is 0 until the model is fitted."""
         return self.param(name, nn.initializers.zeros_init(), shape)
 
-    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> Any:
-        """What scoring under S relations needs."""
-        raise NotImplementedError
-
-    def score(self, encoded: Any, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
-        """Logits of every entity as tail."""
-        raise NotImplementedError
-
     def places(self, relations: Int[Array, " S"], literals: Literals) -> Places:
         """All entities under S relations."""
         weight = self.field_weight[relations][:, None, :]

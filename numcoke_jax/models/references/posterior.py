@@ -26,11 +26,10 @@ import numpy as np
 import scipy.sparse
 from flax import struct
 from jaxtyping import Array, Float, Int
-from ml_collections import ConfigDict
 
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.interface import GraphSizes, ModelSpec
+from numcoke_jax.models.interface import ModelSpec
 from numcoke_jax.models.references.compared import (
     EXPLAINED,
     Reference,
@@ -221,9 +220,8 @@ def _longest_chains(neighbours: Neighbours, nodes: int) -> np.ndarray:
     return length
 
 
-def from_config(config: ConfigDict, sizes: GraphSizes) -> Posterior:
-    """The model of `references.draws`; no other key has an effect."""
-    return Posterior(sizes, draws=config.references.draws)
-
-
-MODEL = ModelSpec(from_config, per_entity=("entity_seen", "entity_draws"), fitted=True)
+MODEL = ModelSpec(
+    lambda config, sizes: Posterior(sizes, draws=config.references.draws),
+    per_entity=("entity_seen", "entity_draws"),
+    fitted=True,
+)

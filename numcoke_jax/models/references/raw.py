@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Array, Float, Int
-from ml_collections import ConfigDict
 
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.interface import GraphSizes, ModelSpec
+from numcoke_jax.models.interface import ModelSpec
 from numcoke_jax.models.references.compared import (
     Places,
     Reference,
@@ -41,10 +40,4 @@ class RawValues(Reference):
         return unknown_last(of_heads[:, :, None] - encoded.place[:, None, :], encoded.known)
 
 
-def from_config(config: ConfigDict, sizes: GraphSizes) -> RawValues:
-    """The model; no key has an effect."""
-    del config
-    return RawValues(sizes)
-
-
-MODEL = ModelSpec(from_config, per_entity=("entity_seen",), fitted=True)
+MODEL = ModelSpec(lambda config, sizes: RawValues(sizes), per_entity=("entity_seen",), fitted=True)
