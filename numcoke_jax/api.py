@@ -30,7 +30,7 @@ from numcoke_jax.inference.names import Names
 from numcoke_jax.inference.new_entities import given_facts, read_new_entities, tell
 from numcoke_jax.inference.places import place_frame, places
 from numcoke_jax.inference.predict import KNOWN, AnswerSettings, Predictor, ask
-from numcoke_jax.inference.questions import as_triples, ask_heads, score_triples
+from numcoke_jax.inference.questions import ask_heads, score_triples
 from numcoke_jax.inference.trained import Trained, load_trained
 from numcoke_jax.runs.chosen import chosen_config
 from numcoke_jax.runs.file_names import GRAPH_FOLDER
@@ -180,14 +180,10 @@ class Model:
         Raises:
           UserError: a row does not have three names, or a name does not exist (with the closest ones).
         """
-        try:
-            given = as_triples(triples)
-        except (TypeError, ValueError) as error:
-            raise UserError(f"score: {error}") from None
         names = Names(self._predictor.graph.vocabulary)
         ids = [
             (names.entities.id(head), names.relations.id(relation), names.entities.id(tail))
-            for head, relation, tail in given
+            for _, (head, relation, tail) in given_facts(triples, "score")
         ]
         return score_triples(self._predictor, np.array(ids, np.int64).reshape(-1, 3))
 

@@ -14,7 +14,7 @@ import os
 
 from numcoke_jax.cli.build_facts import OWN_OPTIONS, add_fact_options, build_from_facts
 from numcoke_jax.cli.columns import add_table_options, split_names
-from numcoke_jax.cli.commands import Once, OneLineParser, as_shares, as_typed
+from numcoke_jax.cli.commands import Once, OneLineParser, as_shares, as_typed, refuse_existing, tell_written
 from numcoke_jax.config.schema import KEYS
 from numcoke_jax.data.files.folder import write_folder
 from numcoke_jax.data.files.numbers import Reading
@@ -109,8 +109,7 @@ def build(options: argparse.Namespace) -> list[str]:
     Raises:
       UserError: an option is wrong, the table cannot be read, or the folder exists.
     """
-    if os.path.lexists(options.out):
-        raise UserError(f"--out: {options.out} exists already; give another folder, nothing is overwritten")
+    refuse_existing(options.out)
     if bool(options.table) == bool(options.facts):
         raise UserError(
             "--table and --facts: give only one of them"
@@ -191,7 +190,4 @@ def own_entities(options: argparse.Namespace, file: TableFile) -> tuple[EntityTa
 
 
 def _run(options: argparse.Namespace) -> int:
-    for notice in build(options):
-        print(notice)
-    print(f"written: {options.out}")
-    return 0
+    return tell_written(build(options), options.out)

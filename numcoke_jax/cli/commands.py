@@ -14,7 +14,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -133,6 +133,20 @@ def as_folder(text: str) -> Path:
     if not text:
         raise argparse.ArgumentTypeError("is empty: give a folder")
     return home_path(text)
+
+
+def refuse_existing(folder: Path) -> None:
+    """Raises UserError if there is something at --out, which a folder shall be written to."""
+    if os.path.lexists(folder):
+        raise UserError(f"--out: {folder} exists already; give another folder, nothing is overwritten")
+
+
+def tell_written(notices: Iterable[str], folder: Path) -> int:
+    """What the commands that write a graph end with: the notices, where it is, exit code 0."""
+    for notice in notices:
+        print(notice)
+    print(f"written: {folder}")
+    return 0
 
 
 def as_file(text: str) -> Path:

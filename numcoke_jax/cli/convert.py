@@ -7,13 +7,12 @@
 
 import argparse
 import itertools
-import os
 
-from numcoke_jax.cli.commands import OneLineParser
+from numcoke_jax.cli.commands import OneLineParser, refuse_existing, tell_written
 from numcoke_jax.data.files.folder import write_folder
 from numcoke_jax.data.files.ids import read_ids
 from numcoke_jax.data.files.lines import FACT_COLUMNS
-from numcoke_jax.system.errors import UserError, plural, plural_of
+from numcoke_jax.system.errors import plural, plural_of
 from numcoke_jax.system.files import home_path
 
 EPILOG = """\
@@ -47,13 +46,9 @@ def add_options(parser: OneLineParser, command: str) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    if os.path.lexists(options.out):
-        raise UserError(f"--out: {options.out} exists already; give another folder, nothing is overwritten")
+    refuse_existing(options.out)
     graph, report = read_ids(options.folder, options.order.split(",") if options.order else ())
     write_folder(graph, options.out, source=options.folder)
-    for notice in report.notices():
-        print(notice)
     entities = plural_of(graph.num_entities, "entity", "entities")
-    print(f"{entities}, {plural(graph.num_relations, 'relation')}, {plural(graph.num_fields, 'field')}")
-    print(f"written: {options.out}")
-    return 0
+    sizes = f"{entities}, {plural(graph.num_relations, 'relation')}, {plural(graph.num_fields, 'field')}"
+    return tell_written([*report.notices(), sizes], options.out)

@@ -8,7 +8,6 @@ statements become facts and literals, and which are left out and counted.
 """
 
 import argparse
-import os
 import re
 from collections.abc import Mapping, Sequence
 
@@ -16,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from numcoke_jax.cli.commands import OneLineParser, as_shares
-from numcoke_jax.data.files.encode import encode_graph
+from numcoke_jax.cli.commands import OneLineParser, as_shares, refuse_existing, tell_written
+from numcoke_jax.data.files.encode import encode_graph, named_facts
 from numcoke_jax.data.files.findings import GraphReport, empty_splits
 from numcoke_jax.data.files.folder import write_folder
 from numcoke_jax.data.files.numbers import ZONED_YEARS
 from numcoke_jax.data.files.rdf import FORMATS, RdfContent, read_rdf
-from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, fact_keys
+from numcoke_jax.data.graph import RELATION, SPLITS, NumericGraph, fact_keys
 from numcoke_jax.data.tables.draws import split_counts, split_triples, stream
 from numcoke_jax.system.errors import UserError, plural, shown_name
 from numcoke_jax.system.files import home_path
@@ -148,7 +147,7 @@ def build_rdf_graph(
         raise UserError("no statement links two IRIs: there is no fact to train on")
     splitter = split_by_relation if split_by == "relation" else split_triples
     splits = splitter(facts, split, stream(seed, RDF_SPLIT_STREAM))
-    named = {name: _named_facts(rows, names["entities"], names["relations"]) for name, rows in splits.items()}
+    named = {name: named_facts(rows, names["entities"], names["relations"]) for name, rows in splits.items()}
     literal_entities = entity_ids[content.literal_entities]
     literal_fields = new_ids["fields"][content.literal_fields]
     literals = pa.table(
@@ -173,14 +172,6 @@ def _sorted_names(names: Sequence[str]) -> tuple[pa.StringArray, np.ndarray]:
     places = np.empty(len(names), np.int32)
     places[order.to_numpy()] = np.arange(len(names), dtype=np.int32)
     return unsorted.take(order), places
-
-
-def _named_facts(facts: np.ndarray, entities: pa.StringArray, relations: pa.StringArray) -> pa.Table:
-    """Facts of ids, int32 [n, 3], as columns of names."""
-    columns = (("head", HEAD, entities), ("relation", RELATION, relations), ("tail", TAIL, entities))
-    return pa.table(
-        {title: pa.DictionaryArray.from_arrays(facts[:, place], names) for title, place, names in columns}
-    )
 
 
 def add_options(parser: OneLineParser, command: str) -> None:
@@ -235,8 +226,7 @@ def convert(options: argparse.Namespace) -> list[str]:
     Raises:
       UserError: the file cannot be read, names collide, or the folder exists.
     """
-    if os.path.lexists(options.out):
-        raise UserError(f"--out: {options.out} exists already; give another folder, nothing is overwritten")
+    refuse_existing(options.out)
     if options.seed < 0:
         raise UserError(f"--seed: must be at least 0, got {options.seed}")
     content = read_rdf(options.file)
@@ -256,7 +246,4 @@ def convert(options: argparse.Namespace) -> list[str]:
 
 
 def _run(options: argparse.Namespace) -> int:
-    for notice in convert(options):
-        print(notice)
-    print(f"written: {options.out}")
-    return 0
+    return tell_written(convert(options), options.out)

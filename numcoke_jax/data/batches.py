@@ -132,7 +132,7 @@ class TrainBatches:
         self.num_queries = len(self.positives.queries)
         self.steps_per_epoch = count_steps(counts, batch_size, relations_per_step)
         self.entities_per_step = self.num_entities
-        self._tail_limit, self._negative_limit = 0, own_negative_limit(candidates)
+        self._tail_limit, self._negative_limit = 0, candidates // 2  # the rest: others
         if candidates:
             num_facts = len(self.positives.tails)
             self._tail_limit = own_tail_limit(candidates, batch_size, num_facts, self.num_queries)
@@ -288,11 +288,6 @@ def entities_per_step(candidates: int, batch_size: int, tail_limit: int, num_ent
             f"step, but the graph has {num_entities}: set train.candidates=0 to score all of them"
         )
     return wanted
-
-
-def own_negative_limit(candidates: int) -> int:
-    """Most places for a step's own known-false tails: half of C; the rest come from the whole graph."""
-    return candidates // 2
 
 
 def step_entities(

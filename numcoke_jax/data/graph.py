@@ -7,6 +7,7 @@ graph, bit for bit.
 
 import dataclasses
 import hashlib
+from typing import Any
 
 import numpy as np
 
@@ -132,6 +133,10 @@ class LoadedGraph:
     name: str
     warnings: tuple[str, ...] = ()
     truth: NumericGraph | None = None
+
+    def noting(self, *notices: str, **changes: Any) -> "LoadedGraph":
+        """The same with more notices, and with other fields."""
+        return dataclasses.replace(self, notices=[*self.notices, *notices], **changes)
 
 
 def entities_without_facts(graph: NumericGraph) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from ml_collections import ConfigDict
 
-from numcoke_jax.data.files.encode import GraphReport, encode_graph
+from numcoke_jax.data.files.encode import GraphReport, encode_graph, named_literals
 from numcoke_jax.data.files.findings import empty_splits
 from numcoke_jax.data.files.folder import NO_DATES, read_folder
 from numcoke_jax.data.files.rdf import is_rdf_name
@@ -160,24 +160,12 @@ def build_facts(tables: Sequence[TableFile], attributes: TableFile | None, choic
         notices = [*facts.notices, *empty_splits(graph), *report.notices()]
         return LoadedGraph(graph, notices, facts.where)
     entities = read_attributes(attributes, choice, facts)
-    literals = encoded_literals(entities, entities.observed)
+    literals = named_literals(entities.entities, entities.fields, entities.values, entities.observed)
     splits = facts.tables()
     splits["train"] = pa.concat_tables([splits["train"], _named(entities.categories)])
     graph, report = encode_graph(splits, None, literals, entities.entities)
     notices = [*facts.notices, *entities.notices, *empty_splits(graph), *report.notices()]
     return LoadedGraph(graph, notices, facts.where)
-
-
-def encoded_literals(table: EntityTable, shown: np.ndarray) -> pa.Table:
-    """Columns entity, field and value of the cells of a table that are shown, bool [N, M]."""
-    rows, columns = np.nonzero(shown)
-    return pa.table(
-        {
-            "entity": pa.array(table.entities, pa.string()).take(pa.array(rows)),
-            "field": pa.array(table.fields, pa.string()).take(pa.array(columns)),
-            "value": pa.array(table.values[rows, columns], pa.float64()),
-        }
-    )
 
 
 def _named(facts: Sequence[tuple[str, str, str]]) -> pa.Table:
@@ -220,7 +208,7 @@ def encode_comparisons(
             }
         )
 
-    literals = encoded_literals(table, comparisons.shown)
+    literals = named_literals(table.entities, table.fields, table.values, comparisons.shown)
     splits = {
         name: pa.concat_tables([named(triples), _named(categories.get(name, ()))])
         for name, triples in comparisons.splits.items()

@@ -24,6 +24,7 @@ from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, V
 from numcoke_jax.data.tables.comparisons import nearest_negatives
 from numcoke_jax.data.tables.draws import MASK_STREAM, SPLIT_STREAM, mask_cells, split_triples, stream
 from numcoke_jax.data.tables.known import RELATION_SUFFIX
+from numcoke_jax.data.tail_index import sorted_unique
 from numcoke_jax.system.errors import UserError
 
 KINDS, MIXES = choices("data.synthetic_kinds"), choices("data.synthetic_mix")
@@ -225,7 +226,7 @@ def draw_pairs(order: np.ndarray, count: int, generator: np.random.Generator) ->
             # Enough for one round nearly always: some draws repeat a pair, some have equal values.
             draws = int(1.3 * (count - len(keys)) * num_pairs / ordered) + 100
             one, other = generator.integers(size, size=(2, draws), dtype=np.int32)
-            keys = _sorted_unique(np.concatenate([keys, _above(order, one, other)]))
+            keys = sorted_unique(np.concatenate([keys, _above(order, one, other)]))
     if len(keys) > count:
         kept = np.ones(len(keys), bool)
         kept[generator.permutation(len(keys))[count:]] = False
@@ -239,10 +240,3 @@ def _above(order: np.ndarray, one: np.ndarray, other: np.ndarray) -> np.ndarray:
     heads = np.where(first > second, one, other).astype(np.int64)
     tails = np.where(first > second, other, one)
     return (heads * len(order) + tails)[first != second]
-
-
-def _sorted_unique(keys: np.ndarray) -> np.ndarray:
-    keys.sort()
-    is_first = np.ones(len(keys), bool)
-    is_first[1:] = keys[1:] != keys[:-1]
-    return keys[is_first]

@@ -140,6 +140,20 @@ def _sorted_facts(facts: np.ndarray, num_entities: int, num_relations: int) -> t
     return keys[distinct], tails[distinct]
 
 
+def sorted_unique(keys: np.ndarray) -> np.ndarray:
+    """Like np.unique, whose hash table is slower than sorting for tens of millions of keys."""
+    keys = np.sort(keys)
+    return keys[_differs_from_previous(keys)]
+
+
+def contains(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """bool [n]: whether each of `keys` int64 [n] is in `sorted_keys`; quick when both ascend."""
+    if len(sorted_keys) == 0:
+        return np.zeros(len(keys), dtype=bool)
+    place = np.minimum(np.searchsorted(sorted_keys, keys), len(sorted_keys) - 1)
+    return sorted_keys[place] == keys
+
+
 def _differs_from_previous(values: np.ndarray) -> np.ndarray:
     """Bool [n], True at the first element and wherever the one before it differs."""
     differs = np.ones(len(values), bool)

@@ -167,11 +167,10 @@ def reversed_facts(graph: NumericGraph, share: float, *, seed: int) -> NumericGr
 
     Negatives that are training facts now are left out; a fact that is there both ways counts once each way.
     """
-    facts = graph.train.copy()
+    facts = graph.train
     drawn = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(REVERSED_STREAM,)))
     turned = drawn.permutation(len(facts))[: round(share * len(facts))]
-    facts[turned] = facts[turned][:, [TAIL, RELATION, HEAD]]
-    facts = np.unique(facts[:, [RELATION, HEAD, TAIL]], axis=0)[:, [1, 0, 2]]  # in the graph's order
+    facts = _with_turned(facts, turned)
     sizes = graph.num_entities, graph.num_relations
     train, negatives = fact_keys([facts, graph.negatives], *sizes)
     return dataclasses.replace(graph, train=facts, negatives=graph.negatives[~np.isin(negatives, train)])
@@ -240,12 +239,17 @@ def facts_as_valued(
     Returns:
       The graph; facts about these entities with a value that is missing or equal are as before.
     """
-    facts = graph.train.copy()
+    facts = graph.train
     heads, tails = facts[:, HEAD], facts[:, TAIL]
     asked = np.isin(facts[:, RELATION], list(signs)) & (np.isin(heads, entities) | np.isin(tails, entities))
     asked &= graph.observed[heads, field] & graph.observed[tails, field]
     sign = np.array([signs.get(int(relation), 0) for relation in facts[:, RELATION]], int)
     wrong = asked & (sign * (graph.values[heads, field] - graph.values[tails, field]) < 0)
-    facts[wrong] = facts[wrong][:, [TAIL, RELATION, HEAD]]
-    facts = np.unique(facts[:, [RELATION, HEAD, TAIL]], axis=0)[:, [1, 0, 2]]  # in the graph's order
-    return dataclasses.replace(graph, train=facts)
+    return dataclasses.replace(graph, train=_with_turned(facts, wrong))
+
+
+def _with_turned(facts: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """The facts, these rows of them with head and tail exchanged: each once, in the graph's order."""
+    facts = facts.copy()
+    facts[rows] = facts[rows][:, [TAIL, RELATION, HEAD]]
+    return np.unique(facts[:, [RELATION, HEAD, TAIL]], axis=0)[:, [1, 0, 2]]

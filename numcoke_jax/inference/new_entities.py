@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from numcoke_jax.data.files.lines import FACT_COLUMNS, TextFile, line_numbers, read_triples
+from numcoke_jax.data.files.lines import FACT_COLUMNS, TextFile, line_numbers, plain_file, read_triples
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.tables.cells import SAVED_INDEX, TableFile
 from numcoke_jax.data.tables.known import conversions, field_column
@@ -34,15 +34,19 @@ def read_facts(path: Path) -> list[NamedFact]:
       UserError: the file cannot be read, or a line does not have three fields.
     """
     shown = shown_path(path)
-    file = TextFile(shown, lambda: path.open("rb", buffering=0))
+    file = TextFile(shown, plain_file(path).open)
     table = read_triples(file, FACT_COLUMNS)
     facts = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
     lines = line_numbers(file, range(len(facts)))
     return [(f"{shown}:{lines[row]}", fact) for row, fact in enumerate(facts)]
 
 
-def given_facts(facts: pd.DataFrame | Iterable[Sequence[Any]]) -> list[NamedFact]:
+def given_facts(facts: pd.DataFrame | Iterable[Iterable[Any]], what: str = "facts") -> list[NamedFact]:
     """The same from Python: a table with columns head, relation and tail, or triples of names.
+
+    Args:
+      facts: what was given.
+      what: the argument, for messages.
 
     Raises:
       UserError: it is something else.
@@ -50,18 +54,20 @@ def given_facts(facts: pd.DataFrame | Iterable[Sequence[Any]]) -> list[NamedFact
     if isinstance(facts, pd.DataFrame):
         missing = [name for name in FACT_COLUMNS if name not in facts.columns]
         if missing:
-            raise UserError(f"facts: no column {missing[0]!r}; needs {', '.join(FACT_COLUMNS)}")
+            raise UserError(f"{what}: no column {missing[0]!r}; needs {', '.join(FACT_COLUMNS)}")
         facts = facts[list(FACT_COLUMNS)].itertuples(index=False, name=None)
     if isinstance(facts, str) or not isinstance(facts, Iterable):
-        raise UserError(f"facts: needs triples (head, relation, tail), got {printable(repr(facts))}")
+        raise UserError(f"{what}: needs triples (head, relation, tail), got {printable(repr(facts))}")
     found = []
     for row, fact in enumerate(facts, 1):
-        if isinstance(fact, str) or not isinstance(fact, Sequence) or len(fact) != len(FACT_COLUMNS):
-            raise UserError(f"facts: row {row} needs head, relation and tail, got {printable(repr(fact))}")
-        for name in fact:
+        where = f"{what}: row {row}"
+        names = () if isinstance(fact, str) or not isinstance(fact, Iterable) else tuple(fact)
+        if len(names) != len(FACT_COLUMNS):
+            raise UserError(f"{where} needs head, relation and tail, got {printable(repr(fact))}")
+        for name in names:
             if not isinstance(name, str):
-                raise UserError(f"facts: row {row}: {no_text(name)}")
-        found.append((f"facts: row {row}", (fact[0], fact[1], fact[2])))
+                raise UserError(f"{where}: {no_text(name)}")
+        found.append((where, names))
     return found
 
 

@@ -5,8 +5,6 @@ them at a time, and triples one over their different heads.  A model with invers
 these on the side of the heads, and is asked by them: (tail, inverse of relation, ?).
 """
 
-from collections.abc import Iterable, Sequence
-
 import numpy as np
 import pandas as pd
 
@@ -131,23 +129,3 @@ def _is_decided(predictor: Predictor, relation: int) -> bool:
     encoded = predictor.encoded(relation)
     known = isinstance(encoded, EncodedEntities) and encoded.order is not None
     return known and bool(encoded.decided[0])
-
-
-def as_triples(given: pd.DataFrame | Iterable[Sequence[str]]) -> list[tuple[str, str, str]]:
-    """Triples of names, of a table's columns head, relation and tail or of rows of three.
-
-    Raises:
-      ValueError: a row does not have three names, or the table lacks a column; the message says which.
-    """
-    if isinstance(given, pd.DataFrame):
-        absent = [name for name in ("head", "relation", "tail") if name not in given.columns]
-        if absent:
-            raise ValueError(f"the table has no column {absent[0]!r}; it needs head, relation and tail")
-        given = given[["head", "relation", "tail"]].itertuples(index=False, name=None)
-    triples = []
-    for place, row in enumerate(given):
-        if isinstance(row, str) or len(tuple(row)) != 3:
-            raise ValueError(f"triple {place} must be (head, relation, tail), got {row!r}")
-        head, relation, tail = row
-        triples.append((head, relation, tail))
-    return triples

@@ -25,7 +25,7 @@ from numcoke_jax.models.order_core.classes import class_relations
 from numcoke_jax.models.order_core.comparative import comparative_relations
 from numcoke_jax.models.order_core.value_scores import value_scores
 from numcoke_jax.runs.run import Run, literals_for
-from numcoke_jax.system.errors import UserError, plural, shown_name
+from numcoke_jax.system.errors import UserError, first_of, plural, shown_name
 from numcoke_jax.training.placement import check_sizes
 from numcoke_jax.training.programs import programs_for
 
@@ -45,7 +45,7 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
         )
     sizes = _sizes(config, graph, scale)
     if sizes.decided:
-        loaded = dataclasses.replace(loaded, notices=[*loaded.notices, _decided(graph, sizes.decided)])
+        loaded = loaded.noting(_decided(graph, sizes.decided))
     left = _undecided(graph, sizes.decided)
     nothing_to_train = MODELS[config.model.name].fitted or not len(left.train)
     batches = _one_step(config, graph) if nothing_to_train else _batches(config, left)
@@ -57,11 +57,10 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
         )
     epochs = 1 if nothing_to_train else train.epochs or choose_epochs(batches.steps_per_epoch)
     if not nothing_to_train and not train.epochs:
-        notice = f"train.epochs=0: {plural(epochs, 'epoch')} of {plural(batches.steps_per_epoch, 'step')}"
-        loaded = dataclasses.replace(loaded, notices=[*loaded.notices, notice])
+        steps = plural(batches.steps_per_epoch, "step")
+        loaded = loaded.noting(f"train.epochs=0: {plural(epochs, 'epoch')} of {steps}")
     total_steps = epochs * batches.steps_per_epoch
-    if idle := _without_effect(config, graph, batches, total_steps):
-        loaded = dataclasses.replace(loaded, notices=[*loaded.notices, *idle])
+    loaded = loaded.noting(*_without_effect(config, graph, batches, total_steps))
     programs = programs_for(config, sizes, total_steps, entities_per_step=batches.entities_per_step)
     check_sizes(programs.placement, heads=batches.heads_per_relation)
     literals = programs.placement.literals(literals_for(config, scale, graph))
@@ -120,9 +119,8 @@ def _decided(graph: NumericGraph, decided: tuple[int, ...]) -> str:
         return "the order core decides every relation: nothing is left to train"
     names, count = graph.vocabulary.relations, graph.own_relations
     decided = tuple(relation for relation in decided if relation < count)
-    first = ", ".join(map(shown_name, [names[relation] for relation in decided[:MOST_NAMED]]))
-    more = f" and {len(decided) - MOST_NAMED} more" if len(decided) > MOST_NAMED else ""
-    return f"the order core decides {len(decided)} of {count} relations: {first}{more}"
+    named = first_of([shown_name(names[relation]) for relation in decided], MOST_NAMED)
+    return f"the order core decides {len(decided)} of {count} relations: {named}"
 
 
 def _undecided(graph: NumericGraph, decided: tuple[int, ...]) -> NumericGraph:
@@ -174,20 +172,16 @@ def trained_on(config: ConfigDict, loaded: LoadedGraph) -> tuple[LoadedGraph, He
         graph = reversed_facts(graph, data.reversed, seed=data.seed)
         notices.append(f"data.reversed: {data.reversed:.0%} of the training facts are turned around")
     if notices:
-        notices = [*loaded.notices, *notices]
-        loaded = dataclasses.replace(loaded, graph=graph, truth=truth, notices=notices)
+        loaded = loaded.noting(*notices, graph=graph, truth=truth)
     held_out = None
     if config.eval.inductive:
         graph, held_out = hold_out(graph, config.eval.inductive, config.data.seed)
         notice = f"eval.inductive: {len(held_out.names)} entities with {len(held_out.facts)} facts held out"
         truth, _ = hold_out(truth, config.eval.inductive, config.data.seed)
-        notices = [*loaded.notices, notice]
-        loaded = dataclasses.replace(loaded, graph=graph, truth=truth, notices=notices)
+        loaded = loaded.noting(notice, graph=graph, truth=truth)
     if data.inverse:
         graph = with_inverses(graph)
         shown_truth = None if loaded.truth is None else with_inverses(loaded.truth)
         notice = f"data.inverse: {graph.own_relations:,} inverse relations, by which heads are ranked"
-        loaded = dataclasses.replace(
-            loaded, graph=graph, truth=shown_truth, notices=[*loaded.notices, notice]
-        )
+        loaded = loaded.noting(notice, graph=graph, truth=shown_truth)
     return loaded, held_out

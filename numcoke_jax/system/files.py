@@ -22,7 +22,6 @@ import numpy as np
 from numcoke_jax.system.errors import UserError, printable, shown_path
 
 MANIFEST = "manifest.sha256"
-BLOCK = 1 << 22  # bytes read at once
 
 
 def write_json_atomically(path: str | os.PathLike[str], obj: Any) -> None:
@@ -169,10 +168,8 @@ def flush_folder(folder: Path) -> None:
 
 
 def _checksum(path: Path, *, flush: bool = False) -> str:
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            digest.update(block)
+        digest = hashlib.file_digest(file, "sha256")
         if flush:
             os.fsync(file.fileno())
     return digest.hexdigest()

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from numcoke_jax.data.files import findings
 from numcoke_jax.data.files.encode import encode_graph
 from numcoke_jax.data.files.findings import GraphReport, find_look_alikes, find_near_misses
 from numcoke_jax.data.graph import SPLITS, NumericGraph, fact_keys
+from numcoke_jax.data.tail_index import contains
 from numcoke_jax.system.errors import UserError
 
 Fact = tuple[str, str, str]
@@ -245,7 +245,7 @@ def test_packed_and_ranked_keys_agree() -> None:
 @pytest.mark.parametrize("keys", [[], [3], [1, 2, 9]])
 @pytest.mark.parametrize("sorted_keys", [[], [2], [1, 3, 9]])
 def test_contains(sorted_keys: list[int], keys: list[int]) -> None:
-    found = findings.contains(np.array(sorted_keys, np.int64), np.array(keys, np.int64))
+    found = contains(np.array(sorted_keys, np.int64), np.array(keys, np.int64))
     assert found.tolist() == [key in sorted_keys for key in keys]
 
 

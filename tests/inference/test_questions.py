@@ -238,12 +238,9 @@ def test_the_same_from_python(workdirs: dict[str, Path]) -> None:
     pd.testing.assert_frame_equal(scored, model.score([("e8", "beat", "e0"), ("e1", "beat", "e2")]))
     assert scored["likelier"][0] == "e8" and scored["probability"][0] > 0.5
     for wrong, said in (
-        ([("e1", "beat")], r"score: triple 0 must be \(head, relation, tail\), got \('e1', 'beat'\)"),
-        (["e12"], "score: triple 0 must be"),
-        (
-            table[["head", "tail"]],
-            "score: the table has no column 'relation'; it needs head, relation and tail",
-        ),
+        ([("e1", "beat")], r"score: row 1 needs head, relation and tail, got \('e1', 'beat'\)"),
+        (["e12"], "score: row 1 needs head, relation and tail, got 'e12'"),
+        (table[["head", "tail"]], "score: no column 'relation'; needs head, relation, tail"),
         ([("e1", "beat", "E2")], "there is no entity 'E2'; the closest: 'e2'"),
     ):
         with pytest.raises(UserError, match=said):

@@ -1,16 +1,13 @@
 """The files of a graph: in a folder, or inside a zip archive of one."""
 
-import contextlib
 import os
 import stat
 import zipfile
-from collections.abc import Callable, Collection, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import IO
 
-from numcoke_jax.data.files.lines import LISTED_LINES, TextFile
-from numcoke_jax.data.files.packed import is_content, opened_member
+from numcoke_jax.data.files.lines import LISTED_LINES, TextFile, member_file, plain_file
+from numcoke_jax.data.files.packed import is_content
 from numcoke_jax.data.graph import SPLITS
 from numcoke_jax.system.errors import UserError
 
@@ -39,13 +36,14 @@ class GraphFiles:
         train = [name for name in needed if name.startswith("train") and not name.endswith(PACKINGS[1:])]
         wanted = ["train.txt, valid.txt and test.txt"] if needed is FACT_FILES else train
         if _is_kind(path, stat.S_ISDIR):
-            self._openers = {name: _plain_opener(path / name) for name in _names_in_folder(path)}
+            found = {name: plain_file(path / name) for name in _names_in_folder(path)}
         elif _is_kind(path, stat.S_ISREG):
             members = _names_in_archive(path, needed)
-            self._openers = {name: _member_opener(path, member) for name, member in members.items()}
+            found = {name: member_file(name, path, member) for name, member in members.items()}
         else:
             raise UserError(f"{path}: no such folder; expected one with {' or '.join(wanted)}")
-        self.names = sorted(self._openers)
+        self._openers = {name: file.open for name, file in found.items()}
+        self.names = sorted(found)
         self.notes: list[str] = []
         if not set(needed) & set(self.names):
             inner = sorted(file.parent for file in path.glob("*/train.txt*")) if path.is_dir() else []
@@ -73,19 +71,6 @@ def _is_kind(path: Path, kind: Callable[[int], bool]) -> bool:
         return False
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror or error})") from error
-
-
-def _plain_opener(path: Path) -> Callable[[], AbstractContextManager[IO[bytes]]]:
-    return lambda: open(path, "rb", buffering=0)
-
-
-def _member_opener(archive: Path, member: str) -> Callable[[], AbstractContextManager[IO[bytes]]]:
-    @contextlib.contextmanager
-    def open_member() -> Iterator[IO[bytes]]:
-        with zipfile.ZipFile(archive) as opened, opened_member(opened, opened.getinfo(member)) as stream:
-            yield stream
-
-    return open_member
 
 
 def _names_in_folder(path: Path) -> list[str]:

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from numcoke_jax.data.files import findings, suspicions
-from numcoke_jax.data.files.findings import FieldSummary, GraphReport, contains
+from numcoke_jax.data.files.findings import FieldSummary, GraphReport
 from numcoke_jax.data.files.lines import in_one_chunk
 from numcoke_jax.data.files.numbers import aggregate
 from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, Vocabulary, fact_keys
+from numcoke_jax.data.tail_index import contains
 from numcoke_jax.system.errors import UserError
 
 
@@ -89,6 +90,28 @@ def encode_graph(
         observed=observed,
     )
     return graph, report
+
+
+def named_facts(triples: np.ndarray, entities: pa.Array, relations: pa.Array) -> pa.Table:
+    """Columns head, relation and tail of int [n, 3] triples of places in two arrays of names."""
+    columns = (("head", HEAD, entities), ("relation", RELATION, relations), ("tail", TAIL, entities))
+    return pa.table(
+        {title: pa.DictionaryArray.from_arrays(triples[:, place], names) for title, place, names in columns}
+    )
+
+
+def named_literals(
+    entities: Sequence[str], fields: Sequence[str], values: np.ndarray, shown: np.ndarray
+) -> pa.Table:
+    """Columns entity, field and value of the cells [N, M] that are shown."""
+    rows, columns = np.nonzero(shown)
+    return pa.table(
+        {
+            "entity": pa.array(entities, pa.string()).take(pa.array(rows)),
+            "field": pa.array(fields, pa.string()).take(pa.array(columns)),
+            "value": pa.array(values[rows, columns], pa.float64()),
+        }
+    )
 
 
 def _code_facts(table: pa.Table) -> tuple[_Coded, _Coded, _Coded]:

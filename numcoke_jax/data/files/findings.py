@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, fact_keys
+from numcoke_jax.data.tail_index import sorted_unique
 from numcoke_jax.system.errors import plural, plural_of, shown_name
 
 EMPTY = {"valid": "early stopping has nothing to go by", "test": "nothing to rank"}  # what follows
@@ -293,14 +294,6 @@ def empty_splits(graph: NumericGraph) -> list[str]:
     ]
 
 
-def contains(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """bool [n]: whether each of `keys` int64 [n] is in `sorted_keys`; quick when both ascend."""
-    if len(sorted_keys) == 0:
-        return np.zeros(len(keys), dtype=bool)
-    place = np.minimum(np.searchsorted(sorted_keys, keys), len(sorted_keys) - 1)
-    return sorted_keys[place] == keys
-
-
 def _count_inverse_pairs(splits: list[np.ndarray]) -> int:
     """Pairs of facts (h, r, t), (t, r, h) with h < t, each in some split."""
     upward = np.concatenate([facts[facts[:, HEAD] < facts[:, TAIL]] for facts in splits])
@@ -308,13 +301,7 @@ def _count_inverse_pairs(splits: list[np.ndarray]) -> int:
     largest = np.concatenate([upward, downward]).max(axis=0, initial=0)
     num_entities, num_relations = int(max(largest[HEAD], largest[TAIL])) + 1, int(largest[RELATION]) + 1
     keys_up, keys_down = fact_keys([upward, downward[:, ::-1]], num_entities, num_relations)
-    return len(np.intersect1d(_sorted_unique(keys_up), _sorted_unique(keys_down), assume_unique=True))
-
-
-def _sorted_unique(keys: np.ndarray) -> np.ndarray:
-    """Like np.unique, whose hash table is slower than sorting for tens of millions of keys."""
-    keys = np.sort(keys)
-    return keys[np.concatenate([[True], keys[1:] != keys[:-1]])] if len(keys) else keys
+    return len(np.intersect1d(sorted_unique(keys_up), sorted_unique(keys_down), assume_unique=True))
 
 
 def find_look_alikes(names: pa.Array) -> tuple[tuple[str, ...], ...]:

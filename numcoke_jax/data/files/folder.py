@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from numcoke_jax.config.schema import choices
 from numcoke_jax.data.files import headers
 from numcoke_jax.data.files.archive import GraphFiles
-from numcoke_jax.data.files.encode import encode_graph
+from numcoke_jax.data.files.encode import encode_graph, named_facts
 from numcoke_jax.data.files.findings import EMPTY, GraphReport
 from numcoke_jax.data.files.lines import (
     FACT_COLUMNS,
@@ -37,7 +37,7 @@ from numcoke_jax.data.files.lines import (
     read_triples,
 )
 from numcoke_jax.data.files.numbers import A_DATE, Reading, parse_values
-from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, entities_without_facts
+from numcoke_jax.data.graph import SPLITS, NumericGraph, entities_without_facts
 from numcoke_jax.system.errors import UserError, list_some, plural, plural_of, shown_name, suggestion
 
 LITERALS = "literals/numerical_literals.txt"
@@ -338,17 +338,9 @@ def _write_facts(graph: NumericGraph, folder: Path, entities: pa.Array, relation
     files = {split: graph.split(split) for split in SPLITS}
     if len(graph.negatives):
         files["neg"] = graph.negatives
-    tables = {
-        name: pa.table(
-            {
-                "head": pa.DictionaryArray.from_arrays(facts[:, HEAD], entities),
-                "relation": pa.DictionaryArray.from_arrays(facts[:, RELATION], relations),
-                "tail": pa.DictionaryArray.from_arrays(facts[:, TAIL], entities),
-            }
-        )
-        for name, facts in files.items()
-    }
-    findings = headers.without_headers(tables)
+    findings = headers.without_headers(
+        {name: named_facts(facts, entities, relations) for name, facts in files.items()}
+    )
     for name, facts in files.items():
         if name in findings.skipped or name in findings.misordered:
             facts = np.concatenate([facts[:1], facts])

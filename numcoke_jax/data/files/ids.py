@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from numcoke_jax.data.files.archive import FACT_FILES, PACKINGS, GraphFiles
+from numcoke_jax.data.files.encode import named_facts
 from numcoke_jax.data.files.findings import GraphReport
 from numcoke_jax.data.files.folder import encode_read, read_literals
 from numcoke_jax.data.files.lines import FACT_COLUMNS, DataError, TextFile, numbered_lines, read_triples
@@ -115,12 +116,12 @@ def _facts_of_ids(
         if split == "train" and not lines:
             raise DataError([f"{file.name} holds no facts: training needs at least one"])
         _check_ids(file.name, rows, lines, order, known)
-        columns = {}
-        for name in FACT_COLUMNS:
-            kind = KINDS[name == "relation"]
-            places = np.searchsorted(known[kind], rows[:, order.index(name)]).astype(np.int32)
-            columns[name] = pa.DictionaryArray.from_arrays(pa.array(places), ordered[kind])
-        tables[split] = pa.table(columns)
+        places = [
+            np.searchsorted(known[KINDS[name == "relation"]], rows[:, order.index(name)])
+            for name in FACT_COLUMNS
+        ]
+        triples = np.stack(places, axis=1).astype(np.int32)
+        tables[split] = named_facts(triples, ordered["entity"], ordered["relation"])
     counts = ", ".join(f"{tables[split].num_rows:,} {split}" for split in SPLITS)
     report.source_notes.append(
         f"ids as {form.toolkit} writes them, each fact read as {', '.join(order)}: "

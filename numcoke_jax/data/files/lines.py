@@ -29,6 +29,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import IO, Any
 
 import pyarrow as pa
@@ -80,6 +81,22 @@ class TextFile:
 
     name: str
     open: Callable[[], AbstractContextManager[IO[bytes]]]
+
+
+def plain_file(path: Path) -> TextFile:
+    """The file at `path`, called by its path in messages."""
+    return TextFile(str(path), lambda: open(path, "rb", buffering=0))
+
+
+def member_file(name: str, archive: Path, member: str) -> TextFile:
+    """A member of a zip archive, called `name` in messages."""
+
+    @contextlib.contextmanager
+    def open_member() -> Iterator[IO[bytes]]:
+        with zipfile.ZipFile(archive) as opened, opened_member(opened, opened.getinfo(member)) as stream:
+            yield stream
+
+    return TextFile(name, open_member)
 
 
 def read_triples(file: TextFile, columns: tuple[str, str, str], plain: tuple[str, ...] = ()) -> pa.Table:

@@ -19,15 +19,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from numcoke_jax.data.files.encode import encode_graph
-from numcoke_jax.data.files.lines import FACT_COLUMNS, read_triples
+from numcoke_jax.data.files.encode import encode_graph, named_facts, named_literals
+from numcoke_jax.data.files.lines import FACT_COLUMNS, plain_file, read_triples
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.public.downloads import FOLDER_VARIABLE, file_hash, version_notice
 from numcoke_jax.data.public.sources import (
     check_directory,
     download_folder,
     find_table,
-    plain_file,
     search_folders,
 )
 from numcoke_jax.data.tables.cells import read_table
@@ -135,13 +134,14 @@ def load_authors_graph(
     folder = find_authors_files(wanted, directory)
     found = [folder / file for file in FILES if os.path.isfile(folder / file)]
     train, *negatives = (read_triples(plain_file(path), FACT_COLUMNS) for path in found)
-    raw_path = find_raw_table(wanted.raw, directory)
+    raw_path = find_table(wanted.raw, directory, inner=("", "raw"))
     compared = compared_entities(wanted, train, folder / FILES[0], raw_path)
     built = rebuild(compared, train, folder / FILES[0], seed=seed, missing_rate=missing_rate)
+    names = pa.array(compared.entities, pa.string()), pa.array(built.relations, pa.string())
     graph, report = encode_graph(
-        {"train": train, **{split: named(built, compared, split) for split in ("valid", "test")}},
+        {"train": train, **{split: named_facts(facts, *names) for split, facts in built.splits.items()}},
         negatives[0] if negatives else None,
-        shown_literals(built, compared),
+        named_literals(compared.entities, compared.fields, compared.values, built.shown),
     )
     held_out, shown = sum(map(len, built.splits.values())), int(built.shown.sum())
     notices = [
@@ -175,16 +175,6 @@ def find_authors_files(wanted: AuthorsGraph, directory: str) -> Path:
         f"downloaded by itself: get {' and '.join(FILES)} from {REPOSITORY} ({LICENCE}), save them in "
         f"{download_folder() / first}, or set ${FOLDER_VARIABLE} to a folder that has it"
     )
-
-
-def find_raw_table(spec: TableSpec, directory: str) -> Path:
-    """The raw table, in a data folder or in raw/ inside one; else what `find_table` gives or raises."""
-    for folder in search_folders(directory):
-        for inner in ("", "raw"):
-            for file in spec.files:
-                if os.path.isfile(folder / inner / file):
-                    return folder / inner / file
-    return find_table(spec, directory)
 
 
 def compared_entities(wanted: AuthorsGraph, train: pa.Table, where: Path, raw_path: Path) -> EntityTable:
@@ -284,29 +274,4 @@ def rebuild(
         shown=shown,
         masked=int(compared.observed.sum() - shown.sum()),
         notices=(),
-    )
-
-
-def named(built: Comparisons, compared: EntityTable, split: str) -> pa.Table:
-    """Columns head, relation, tail of a rebuilt split, as int32 codes into one dictionary of names each."""
-    entities, relations = pa.array(compared.entities, pa.string()), pa.array(built.relations, pa.string())
-    head, relation, tail = (np.ascontiguousarray(column) for column in built.splits[split].T)
-    return pa.table(
-        {
-            "head": pa.DictionaryArray.from_arrays(head, entities),
-            "relation": pa.DictionaryArray.from_arrays(relation, relations),
-            "tail": pa.DictionaryArray.from_arrays(tail, entities),
-        }
-    )
-
-
-def shown_literals(built: Comparisons, compared: EntityTable) -> pa.Table:
-    """Columns entity, field and value of the cells that are not masked."""
-    rows, columns = np.nonzero(built.shown)
-    return pa.table(
-        {
-            "entity": pa.array(compared.entities, pa.string()).take(pa.array(rows)),
-            "field": pa.array(compared.fields, pa.string()).take(pa.array(columns)),
-            "value": pa.array(compared.values[rows, columns], pa.float64()),
-        }
     )

@@ -4,18 +4,17 @@ What no folder has is downloaded into the folder of $NUMCOKE_DATA if that can be
 user cache.  A local copy of an unknown version is read, with a notice that has both hashes.
 """
 
-import contextlib
 import dataclasses
 import hashlib
 import os
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import Any
 
 import pooch
 
-from numcoke_jax.data.files.lines import TextFile
+from numcoke_jax.data.files.lines import TextFile, member_file, plain_file
 from numcoke_jax.data.graph import SPLITS
 from numcoke_jax.data.public.downloads import (
     FOLDER_VARIABLE,
@@ -147,7 +146,7 @@ def download_folder() -> Path:
     return cache
 
 
-def find_table(spec: TableSpec, directory: str) -> Path:
+def find_table(spec: TableSpec, directory: str, inner: Sequence[str] = ("",)) -> Path:
     """The first file of `spec.files` in the first folder that has one; downloaded if none has one.
 
     Raises:
@@ -156,10 +155,10 @@ def find_table(spec: TableSpec, directory: str) -> Path:
     """
     folders = search_folders(directory)
     check_directory(directory, spec.files[0])
-    for folder in folders:
+    for place in (folder / name for folder in folders for name in inner):
         for file in spec.files:
-            if os.path.isfile(folder / file):  # False, not an error, in a folder that cannot be read
-                return folder / file
+            if os.path.isfile(place / file):  # False, not an error, in a folder that cannot be read
+                return place / file
     folder = download_folder()
     download(TABLE_SOURCES[spec.name], folder)
     return folder / spec.files[0]
@@ -236,26 +235,13 @@ def _splits_of_archive(path: Path) -> dict[str, TextFile]:
     missing = [f"{split}.txt" for split in SPLITS if f"{split}.txt" not in members]
     if missing:
         raise UserError(f"{path}: lacks {', '.join(missing)}; delete it to have it downloaded again")
-    return {split: _archived_file(path, members[f"{split}.txt"]) for split in SPLITS}
-
-
-def plain_file(path: Path) -> TextFile:
-    """The file at `path`, called by its path in messages."""
-    return TextFile(str(path), lambda: open(path, "rb", buffering=0))
-
-
-def _archived_file(path: Path, member: str) -> TextFile:
-    @contextlib.contextmanager
-    def open_member() -> Iterator[IO[bytes]]:
-        with zipfile.ZipFile(path) as archive, archive.open(member) as stream:
-            yield stream
-
-    return TextFile(f"{path}/{member}", open_member)
+    return {
+        split: member_file(f"{path}/{members[f'{split}.txt']}", path, members[f"{split}.txt"])
+        for split in SPLITS
+    }
 
 
 def _content_hash(file: TextFile) -> str:
-    digest = hashlib.sha256()
-    with file.open() as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+    with file.open() as opened:
+        stream: Any = opened  # IO[bytes], whose type lacks the readinto that its objects have
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -15,6 +15,7 @@ A relation compares if all of these hold for its training facts:
 import numpy as np
 
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL
+from numcoke_jax.data.tail_index import contains
 
 SHARED = 0.25
 ENOUGH_FACTS = 10
@@ -46,18 +47,12 @@ def compares(heads: np.ndarray, tails: np.ndarray) -> bool:
     entities, numbered = np.unique(np.concatenate([heads, tails]), return_inverse=True)
     heads, tails = numbered[: len(heads)].astype(np.int64), numbered[len(heads) :].astype(np.int64)
     keys = np.sort(heads * len(entities) + tails)
-    if _found(keys, tails * len(entities) + heads).mean() > BOTH_WAYS:
+    if contains(keys, tails * len(entities) + heads).mean() > BOTH_WAYS:
         return False
     expected, closed, backwards = _closed_paths(heads, tails, keys, len(entities))
     if expected >= ENOUGH_EXPECTED and closed < CLOSED * expected:
         return False
     return not backwards or bool(closed - backwards > DEVIATIONS * np.sqrt(closed + backwards))
-
-
-def _found(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Bool, for each wanted key whether it is among the sorted ones."""
-    places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return keys[places] == wanted
 
 
 def _closed_paths(
@@ -77,5 +72,5 @@ def _closed_paths(
     offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     end = tails[by_head[np.repeat(starts, lengths) + offsets]]
     density = len(heads) / max(count * (count - 1) / 2, 1)
-    closed, backwards = (_found(keys, pairs).sum() for pairs in (begin * count + end, end * count + begin))
+    closed, backwards = (contains(keys, pairs).sum() for pairs in (begin * count + end, end * count + begin))
     return float(len(begin) * min(density, 1.0)), int(closed), int(backwards)
