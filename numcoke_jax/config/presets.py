@@ -4,13 +4,12 @@ A preset says what is trained and how; the data stay those of the config file.  
 line are applied after it.
 """
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
 from ml_collections import ConfigDict
 
-from numcoke_jax.system.errors import UserError
+from numcoke_jax.system.errors import UserError, did_you_mean
 
 # What public code of the ported models sets: dropout 0.7, L1, margin 9, Adam 1e-3, no extension.
 PUBLIC_SETTINGS: Mapping[str, Any] = {
@@ -134,9 +133,8 @@ def apply_preset(config: ConfigDict, name: str) -> None:
       UserError: there is no such preset.
     """
     if name not in PRESETS:
-        close = difflib.get_close_matches(name, PRESETS, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(PRESETS)}"
-        raise UserError(f"--config: there is no preset {name!r}; {hint}")
+        hint = did_you_mean(name, PRESETS) or f"; there are {', '.join(PRESETS)}"
+        raise UserError(f"--config: there is no preset {name!r}{hint}")
     for key, value in PRESETS[name].items():
         section, _, entry = key.rpartition(".")
         config[section][entry] = value

@@ -30,7 +30,7 @@ import orbax.checkpoint as ocp
 from absl import logging
 
 from numcoke_jax.models.padding import unpadded
-from numcoke_jax.system.errors import UserError, printable, shown_path
+from numcoke_jax.system.errors import UserError, first_of, printable, shown_path
 from numcoke_jax.system.files import damage, flush_folder, read_json, seal, write_json_atomically
 from numcoke_jax.system.processes import wait_for_others
 from numcoke_jax.training.step import TrainState
@@ -242,10 +242,8 @@ class Checkpoints:
         except (UserError, KeyError, TypeError, AttributeError) as error:
             raise UnusableCheckpoint(f"checkpoint {name} was not written by this program") from error
         if differences:
-            more = f" and {len(differences) - MAX_NAMED} more" if len(differences) > MAX_NAMED else ""
-            raise UnusableCheckpoint(
-                f"checkpoint {name} is from another run: {'; '.join(differences[:MAX_NAMED])}{more}"
-            )
+            found = first_of(differences, MAX_NAMED, "; ")
+            raise UnusableCheckpoint(f"checkpoint {name} is from another run: {found}")
         return stored
 
     def _listing(self) -> list[str]:

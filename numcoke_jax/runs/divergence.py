@@ -18,6 +18,7 @@ from numcoke_jax.models.padding import unpadded
 from numcoke_jax.runs.checkpoints import nonfinite_arrays
 from numcoke_jax.runs.run import Run
 from numcoke_jax.system import random_streams
+from numcoke_jax.system.errors import first_of
 from numcoke_jax.training.step import PARTS, LossSums, TrainState, learning_rate_schedule, loss_inputs
 
 PART_NAMES = {
@@ -68,7 +69,7 @@ def first_module(run: Run, state: TrainState, batch: Batch) -> str:
     """
     broken = nonfinite_arrays(state.params)
     if broken:
-        return f"the parameters were not finite before the step: {_named(broken)}"
+        return f"the parameters were not finite before the step: {first_of(broken, MAX_NAMED)}"
     findings: list[str] = []
     batch = jax.tree.map(jnp.asarray, batch)
     params, literals = state.params, run.literals
@@ -94,7 +95,7 @@ def first_module(run: Run, state: TrainState, batch: Batch) -> str:
         return f"first not finite, backward: {findings[0]}"
     broken = nonfinite_arrays(gradients)
     if broken:
-        return f"first not finite, backward: the gradient of {_named(broken)}"
+        return f"first not finite, backward: the gradient of {first_of(broken, MAX_NAMED)}"
     return "computed operation by operation, everything is finite: only the compiled step overflows"
 
 
@@ -151,8 +152,3 @@ def _place(context: nn.module.InterceptorContext) -> str:
     path = "/".join(module.path) or "the model"
     method = "" if context.method_name == "__call__" else f".{context.method_name}"
     return f"{path} ({type(module).__name__}{method})"
-
-
-def _named(paths: list[str]) -> str:
-    more = f" and {len(paths) - MAX_NAMED} more" if len(paths) > MAX_NAMED else ""
-    return ", ".join(paths[:MAX_NAMED]) + more

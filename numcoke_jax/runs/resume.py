@@ -109,8 +109,7 @@ class Progress:
 
     def to_json(self) -> dict[str, Any]:
         """JSON values."""
-        changes = {"patience": self.patience.to_json(), "faults": list(self.faults)}
-        return dataclasses.asdict(self) | changes
+        return dataclasses.asdict(self) | {"faults": list(self.faults)}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "Progress":

@@ -20,7 +20,7 @@ from numcoke_jax.data.graph import SPLITS, NumericGraph
 from numcoke_jax.runs.order_tables import ORDER_REMARK, TERMINAL_TITLES, order_cells, order_rows
 from numcoke_jax.runs.stored import Report
 from numcoke_jax.system.console import ELLIPSIS, WIDTH, Console, shown_share
-from numcoke_jax.system.errors import plural
+from numcoke_jax.system.errors import plural, plural_of
 from numcoke_jax.system.progress import ProgressReporter, duration
 
 LONGEST_NAME = 25  # of a field, so that two stand side by side
@@ -96,9 +96,9 @@ class Screen(Console):
         self._title("Graph", name)
         graph = graph.without_inverses()
         sizes = (
-            _counted(graph.num_entities, "entity", "entities"),
-            _counted(graph.num_relations, "relation", "relations"),
-            _counted(graph.num_fields, "field", "fields"),
+            plural_of(graph.num_entities, "entity", "entities"),
+            plural(graph.num_relations, "relation"),
+            plural(graph.num_fields, "field"),
         )
         splits = [f"{len(graph.split(split)):,} {split}" for split in SPLITS]
         self._wrapped("sizes", [Text(", ".join(sizes))])
@@ -203,10 +203,6 @@ class Screen(Console):
         text = self._clean(str(value))
         plain = not isinstance(value, str) or re.fullmatch(r"[\w./~-]+", text)
         return text if plain else f"'{text}'"
-
-
-def _counted(count: int, singular: str, plural: str) -> str:
-    return f"{count:,} {singular if count == 1 else plural}"
 
 
 def _number(name: str, value: Any) -> str:

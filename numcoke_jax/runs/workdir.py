@@ -24,7 +24,7 @@ from numcoke_jax.runs.file_names import (
     VOCABULARY_FILE,
 )
 from numcoke_jax.runs.stored import read_vocabulary, write_vocabulary
-from numcoke_jax.system.errors import UserError, printable, shown_path
+from numcoke_jax.system.errors import UserError, first_of, printable, shown_path
 from numcoke_jax.system.files import read_json, write_json_atomically
 from numcoke_jax.system.processes import leads, wait_for_others
 
@@ -156,10 +156,9 @@ def check_config_of(workdir: pathlib.Path, config: ConfigDict) -> None:
         raise UserError(f"{shown_path(path)}: {removed_key(gone[0])}")
     differences = config_differences(before, flat_config(config))
     if differences:
-        more = f" and {len(differences) - MAX_NAMED} more" if len(differences) > MAX_NAMED else ""
         raise UserError(
             f"{shown_path(path)}: this workdir holds a run with another config "
-            f"({'; '.join(differences[:MAX_NAMED])}{more}); give those values, another --workdir, or "
+            f"({first_of(differences, MAX_NAMED, '; ')}); give those values, another --workdir, or "
             "--overwrite to archive that run"
         )
 

@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from numcoke_jax.system.compiled import timed
+from numcoke_jax.system.errors import escaped
 from numcoke_jax.system.progress import BarDisplay, ProgressReporter, QuietDisplay
 
 WIDTH = 80  # without a terminal to ask
@@ -146,10 +147,7 @@ class Console:
 
     def _clean(self, text: str) -> str:
         """`text` without line ends and control characters, and with escapes for what cannot be encoded."""
-        text = "".join(
-            char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
-        )
-        return text.encode(self._encoding, "backslashreplace").decode(self._encoding)
+        return escaped(text).encode(self._encoding, "backslashreplace").decode(self._encoding)
 
     def _print(self, content: Text | Table, *, wrap: bool = False) -> None:
         # Only a terminal needs its lines broken; in a log a long path or warning stays in one piece.

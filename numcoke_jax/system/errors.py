@@ -2,7 +2,7 @@
 
 import difflib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 SHOWN_VALUE_LENGTH = 80  # characters of a user's value in a message
@@ -20,16 +20,20 @@ class UserError(Exception):
     """
 
 
-def did_you_mean(text: str, choices: Iterable[str], prefix: str = "") -> str:
+def did_you_mean(text: str, choices: Iterable[str]) -> str:
     """The hint "; did you mean X?" with the choice most similar to `text`; "" if none is similar."""
     close = difflib.get_close_matches(text.lower(), list(choices), n=1, cutoff=CLOSE_ENOUGH)
-    return f"; did you mean {prefix}{close[0]}?" if close else ""
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def escaped(text: str) -> str:
+    """`text` on one line: control characters and odd spaces as escapes."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def printable(value: Any, longest: int = SHOWN_VALUE_LENGTH) -> str:
     """`value` on one line of at most `longest` characters; control characters and odd spaces as escapes."""
-    text = value if isinstance(value, str) else repr(value)
-    text = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    text = escaped(value if isinstance(value, str) else repr(value))
     if len(text) > longest:
         text = text[: longest - 3] + "..."
     return text or "''"
@@ -45,6 +49,12 @@ def list_some(items: list[str], total: int, what: str) -> str:
     """`items` joined, followed by the total if it is larger: "a; b; ... (12 bad lines in all)"."""
     text = "; ".join(items)
     return text if total <= len(items) else f"{text}; ... ({total:,} {what} in all)"
+
+
+def first_of(items: Sequence[str], most: int, separator: str = ", ") -> str:
+    """The first `most` of the items, and how many there are besides: "a, b and 3 more"."""
+    more = f" and {len(items) - most} more" if len(items) > most else ""
+    return separator.join(items[:most]) + more
 
 
 def plural(count: int, noun: str) -> str:

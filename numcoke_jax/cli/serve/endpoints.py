@@ -70,16 +70,8 @@ def _count(given: Given, name: str, default: int, most: int) -> int:
     return int(text)
 
 
-def _run(answers: "Answers", given: Given) -> Any:
-    return answers.run()
-
-
 def _entities(answers: "Answers", given: Given) -> Any:
     return answers.entities(given.get("prefix", [""])[0], _count(given, "limit", 20, MOST_NAMES))
-
-
-def _entity(answers: "Answers", given: Given) -> Any:
-    return answers.entity(_text(given, "name"))
 
 
 def _predict(answers: "Answers", given: Given) -> Any:
@@ -101,14 +93,13 @@ def _explain(answers: "Answers", given: Given) -> Any:
     return answers.explain(head, relation, tail, given.get("set", ()))
 
 
-def _cells(answers: "Answers", given: Given) -> Any:
-    return answers.cells(_text(given, "entity"))
-
-
 CHANGE = "FIELD=VALUE: what if it had this value (no VALUE: missing)? May be repeated"
 ENDPOINTS = (
     Endpoint(
-        "/api/run", "The model, its relations, and its fields with the range of their values.", {}, _run
+        "/api/run",
+        "The model, its relations, and its fields with the range of their values.",
+        {},
+        lambda answers, given: answers.run(),
     ),
     Endpoint(
         "/api/entities",
@@ -117,7 +108,10 @@ ENDPOINTS = (
         _entities,
     ),
     Endpoint(
-        "/api/entity", "The values of an entity; null where missing.", {"name": "of the entity"}, _entity
+        "/api/entity",
+        "The values of an entity; null where missing.",
+        {"name": "of the entity"},
+        lambda answers, given: answers.entity(_text(given, "name")),
     ),
     Endpoint(
         "/api/predict",
@@ -147,7 +141,7 @@ ENDPOINTS = (
         "/api/cells",
         "Intervals of an entity's missing values. Status 202 while they are computed: ask again.",
         {"entity": "a name"},
-        _cells,
+        lambda answers, given: answers.cells(_text(given, "entity")),
     ),
 )
 SCORE_PATH = "/api/score"
