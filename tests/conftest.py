@@ -61,6 +61,13 @@ def never_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("numcoke_jax.system.console.SILENT_SECONDS", 3600.0)
 
 
+@pytest.fixture
+def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than one block of a tiny model's 4 dimensions, and less to compile than 20 unrolled."""
+    monkeypatch.setattr("numcoke_jax.models.ops.pairwise.FORWARD_BLOCK", 3)
+    monkeypatch.setattr("numcoke_jax.models.ops.pairwise.BACKWARD_BLOCK", 3)
+
+
 @pytest.fixture(scope="session")
 def shared_dir() -> Path:
     """The folder `shared` beside the checkout: raw tables and graphs that are too large to commit."""

@@ -22,6 +22,7 @@ from numcoke_jax.runs.loop import train_and_evaluate
 from numcoke_jax.runs.screen import Screen
 from numcoke_jax.training.losses.binary_cross_entropy import binary_cross_entropy
 from tests import examples
+from tests.graphs import graph_of, numbered
 from tests.tiny_runs import compiled_fast, config_of, numcoke
 
 # --- numbers
@@ -217,17 +218,8 @@ def test_the_smallest_graphs_go_through_a_whole_run(name: str, model: str, tmp_p
     """A batch of one query, k larger than the candidates, no field, no negative."""
     entities, relations, fields, facts = TINY[name]
     rows = np.array(facts, np.int32)
-    sizes = {"entity": entities, "relation": relations, "field": fields}
-    names = [tuple(f"{what} {number}" for number in range(size)) for what, size in sizes.items()]
-    graph = NumericGraph(
-        Vocabulary(*names),
-        train=rows,
-        valid=rows[:1],
-        test=rows[-1:],
-        negatives=np.zeros((0, 3), np.int32),
-        values=np.ones((entities, fields)),
-        observed=np.ones((entities, fields), bool),
-    )
+    names, values = numbered(entities, relations, fields), np.ones((entities, fields))
+    graph = graph_of(names, rows, rows[:1], rows[-1:], values=values)
     config = config_of(Path("drawn"), train__batch_size=1, train__relations_per_step=1, train__epochs=1)
     config = numcoke(config) if model == "numcoke" else config
     config.model.name, config.attention.heads = model, 2

@@ -13,16 +13,12 @@ from numcoke_jax.data.batches import (
     choose_relations_per_step,
     count_steps,
 )
-from numcoke_jax.data.graph import NumericGraph, Vocabulary
 from numcoke_jax.system.errors import UserError
+from tests.graphs import graph_of, numbered
 
 
 def _graph(train, num_entities, num_relations, negatives=()):
-    names = tuple(f"e{i}" for i in range(num_entities)), tuple(f"r{i}" for i in range(num_relations)), ()
-    train, negatives = (np.array(rows, np.int32).reshape(-1, 3) for rows in (train, negatives))
-    nothing = np.empty((0, 3), np.int32)
-    values = np.zeros((num_entities, 0))
-    return NumericGraph(Vocabulary(*names), train, nothing, nothing, negatives, values, values.astype(bool))
+    return graph_of(numbered(num_entities, num_relations, digits=1), train, negatives=negatives)
 
 
 @st.composite

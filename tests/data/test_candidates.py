@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from ml_collections import ConfigDict
 
 from numcoke_jax.data.batches import Batch, TrainBatches, entities_per_step, own_tail_limit, step_entities
-from numcoke_jax.data.graph import NumericGraph, Vocabulary
+from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.models import MODELS, create_model
 from numcoke_jax.models.interface import GraphSizes
-from numcoke_jax.models.ops import pairwise
 from numcoke_jax.runs.create import create_run
 from numcoke_jax.system import random_streams
 from numcoke_jax.system.errors import UserError
@@ -26,16 +25,12 @@ from numcoke_jax.training.programs import create_objective
 from numcoke_jax.training.step import LossSums, TrainState, create_state, train_step
 from numcoke_jax.training.touched_rows import put_rows, take_rows
 from tests import examples, tiny_runs
+from tests.graphs import graph_of, numbered
+
+pytestmark = pytest.mark.usefixtures("short_blocks")
 
 SIZES = GraphSizes(entities=9, relations=2, fields=3)
 CONFIG = examples.config_with(score__dropout=0.0, experts__noise=False, okcl__weight=0.5)
-
-
-@pytest.fixture(autouse=True)
-def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Less to compile than 20 unrolled dimensions of which 4 are used."""
-    monkeypatch.setattr(pairwise, "FORWARD_BLOCK", 3)
-    monkeypatch.setattr(pairwise, "BACKWARD_BLOCK", 3)
 
 
 @st.composite
@@ -106,10 +101,7 @@ def test_a_step_has_the_known_false_tails_of_its_queries(candidates: int, kept: 
     entities = np.arange(2000)
     facts, false = (np.stack([entities, 0 * entities, (entities + by) % 2000], axis=1) for by in (1, 2))
     false = np.concatenate([(false + [0, 0, 400 * number]) % [2000, 1, 2000] for number in range(5)])
-    names = tuple(f"e{i:04}" for i in range(2000)), ("r",), ()
-    train, given, nothing = (rows.astype(np.int32) for rows in (facts, false, facts[:0]))
-    values = np.zeros((2000, 0))
-    whole = NumericGraph(Vocabulary(*names), train, nothing, nothing, given, values, values.astype(bool))
+    whole = graph_of(numbered(2000, digits=4), train=facts, negatives=false)
     create = functools.partial(TrainBatches, whole, batch_size=32, relations_per_step=1, seed=0)
     assert create().batch(0).negatives.sum() == 160
     found = int(create(candidates=candidates).batch(0).negatives.sum())
@@ -136,11 +128,7 @@ def graph(seed: int = 0) -> NumericGraph:
         np.stack([rng.integers(size, size=90) for size in (40, 3, 40)], axis=1).astype(np.int32), axis=0
     )
     triples = rng.permutation(triples)
-    names = tuple(f"e{i:02}" for i in range(40)), ("a", "b", "c"), ()
-    nothing, values = np.empty((0, 3), np.int32), np.zeros((40, 0))
-    return NumericGraph(
-        Vocabulary(*names), triples[:60], nothing, nothing, triples[60:], values, values.astype(bool)
-    )
+    return graph_of(numbered(40, 3), train=triples[:60], negatives=triples[60:])
 
 
 @settings(max_examples=20)

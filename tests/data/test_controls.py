@@ -1,26 +1,20 @@
 """The controls of an accuracy claim change the values and nothing else."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from numcoke_jax.data.graph import NumericGraph, Vocabulary
+from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.variants import CONTROLS, controlled_values
+from tests.graphs import graph_of, numbered
 
 
 def graph() -> NumericGraph:
     rng = np.random.default_rng(0)
     observed = rng.random((30, 3)) < 0.7
-    facts = np.array([[0, 0, 1], [2, 0, 1]], np.int32)
-    names = tuple(f"e{i:02d}" for i in range(30))
-    return NumericGraph(
-        vocabulary=Vocabulary(names, ("r",), ("a", "b", "c")),
-        train=facts[:1],
-        valid=facts[1:],
-        test=facts[:0],
-        negatives=facts[:0],
-        values=np.where(observed, rng.normal(size=(30, 3)), 0.0),
-        observed=observed,
-    )
+    facts = {"train": [(0, 0, 1)], "valid": [(2, 0, 1)]}
+    return graph_of(numbered(30, fields=3), **facts, values=rng.normal(size=(30, 3)), observed=observed)
 
 
 def test_shuffled_values_are_a_permutation_within_each_field():
@@ -38,13 +32,8 @@ def test_fields_are_shuffled_independently():
     before = graph()
     observed = np.ones_like(before.observed)
     values = np.repeat(np.arange(30.0)[:, None], 3, axis=1)
-    columns = controlled_values(
-        NumericGraph(
-            before.vocabulary, before.train, before.valid, before.test, before.negatives, values, observed
-        ),
-        "shuffled",
-        seed=1,
-    ).values.T
+    whole = dataclasses.replace(before, values=values, observed=observed)
+    columns = controlled_values(whole, "shuffled", seed=1).values.T
     assert not np.array_equal(columns[0], columns[1]) and not np.array_equal(columns[1], columns[2])
 
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from numcoke_jax.data.graph import NumericGraph, Vocabulary
+from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import KINDS, LiteralScale, fields_of_cells
 from numcoke_jax.system.errors import UserError
+from tests import graphs
 
 # Seconds since 1970; near them float32 numbers are 128 apart.
 SECONDS = [1.6e9, 1.6e9 + 1.0, 1.6e9 + 2.0, 1.6e9 + 4.0]
@@ -19,17 +20,8 @@ SECONDS = [1.6e9, 1.6e9 + 1.0, 1.6e9 + 2.0, 1.6e9 + 4.0]
 
 def graph_of(values: np.ndarray, observed: np.ndarray) -> NumericGraph:
     """A graph with the given literals [N, M] and without facts."""
-    names = [tuple(f"{kind}{i:03}" for i in range(n)) for kind, n in zip("ef", values.shape, strict=True)]
-    nothing = np.zeros((0, 3), np.int32)
-    return NumericGraph(
-        vocabulary=Vocabulary(entities=names[0], relations=("r",), fields=names[1]),
-        train=nothing,
-        valid=nothing,
-        test=nothing,
-        negatives=nothing,
-        values=np.where(observed, values, 0.0),
-        observed=observed,
-    )
+    names = graphs.numbered(values.shape[0], fields=values.shape[1])
+    return graphs.graph_of(names, values=values, observed=observed)
 
 
 def column(*cells: float | None) -> tuple[np.ndarray, np.ndarray]:

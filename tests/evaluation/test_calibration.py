@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from numcoke_jax.data.graph import NumericGraph, Vocabulary
+from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.evaluation.calibration import (
     LEAST_LABELS,
     RANGE,
@@ -26,17 +26,11 @@ from numcoke_jax.evaluation.calibration import (
     reliability,
 )
 from numcoke_jax.system.errors import UserError
+from tests import graphs
 
 
 def graph_of(train: Any, valid: Any, test: Any, *, entities: int = 4, relations: int = 2) -> NumericGraph:
-    def facts(rows: Any) -> np.ndarray:
-        return np.array(rows, np.int32).reshape(-1, 3)
-
-    names = (tuple(f"e{i}" for i in range(entities)), tuple(f"r{i}" for i in range(relations)), ())
-    nothing = np.zeros((entities, 0))
-    return NumericGraph(
-        Vocabulary(*names), facts(train), facts(valid), facts(test), facts([]), nothing, nothing.astype(bool)
-    )
+    return graphs.graph_of(graphs.numbered(entities, relations, digits=1), train, valid, test)
 
 
 def by_formula(heads: np.ndarray, relation: int) -> Iterator[tuple[int, np.ndarray]]:

@@ -13,9 +13,10 @@ from numcoke_jax.data.graph import NumericGraph, Vocabulary
 from numcoke_jax.evaluation.evaluator import Evaluator
 from numcoke_jax.evaluation.ranking import summaries
 from numcoke_jax.evaluation.scorer import Scorer
-from numcoke_jax.models.ops import pairwise
-from tests import examples
+from tests import examples, graphs
 from tests.oracles import numcoke as oracle
+
+pytestmark = pytest.mark.usefixtures("short_blocks")
 
 Fact = tuple[int, int, int]
 SPLITS: dict[str, list[Fact]] = {
@@ -27,14 +28,8 @@ SPLITS: dict[str, list[Fact]] = {
 
 def graph() -> NumericGraph:
     """5 entities, 2 relations; its literals are given to the evaluator apart."""
-    facts: dict[str, Any] = {name: np.array(part, np.int32) for name, part in SPLITS.items()}
-    return NumericGraph(
-        vocabulary=Vocabulary(entities=tuple("abcde"), relations=("r", "s"), fields=("x", "y", "z")),
-        negatives=np.zeros((0, 3), np.int32),
-        values=np.zeros((5, 3)),
-        observed=np.zeros((5, 3), bool),
-        **facts,
-    )
+    names = Vocabulary(entities=tuple("abcde"), relations=("r", "s"), fields=("x", "y", "z"))
+    return graphs.graph_of(names, **SPLITS)
 
 
 def scorer(model: Any, *, chunk: int = 3) -> Scorer:
@@ -47,12 +42,6 @@ def evaluator(model: Any, *, chunk: int = 3, selection: str = "seen", facts: Any
 
 def reported(evaluate: Evaluator, parameters: Any, split: str) -> Any:
     return summaries(evaluate.sides(parameters, split)["tails"])
-
-
-@pytest.fixture(autouse=True)
-def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Less to compile than 20 unrolled dimensions of which 4 are used."""
-    monkeypatch.setattr(pairwise, "FORWARD_BLOCK", 3)
 
 
 @functools.cache

@@ -10,6 +10,7 @@ from numcoke_jax.data.graph import NumericGraph, Vocabulary
 from numcoke_jax.evaluation.orders import field_of_relation, pair_orders, summary
 from numcoke_jax.system.errors import UserError
 from tests.examples import scored_by
+from tests.graphs import graph_of
 
 # Entities 0..4 weigh 10, 20, 30, 40 and unknown; the facts say who is heavier.
 FACTS = np.array([[1, 0, 0], [2, 0, 1], [3, 0, 0], [4, 0, 0], [3, 0, 2]], np.int32)
@@ -20,15 +21,8 @@ SCORES[1, 0], SCORES[1, 2], SCORES[3, 0], SCORES[3, 2] = 1, 1, 2, 3
 
 
 def graph(relation: str = "weight_comp") -> NumericGraph:
-    return NumericGraph(
-        vocabulary=Vocabulary(("a", "b", "c", "d", "e"), (relation,), ("weight",)),
-        train=FACTS[:0],
-        valid=FACTS[:0],
-        test=FACTS,
-        negatives=FACTS[:0],
-        values=np.array([[10.0], [20.0], [30.0], [40.0], [0.0]]),
-        observed=np.array([[True], [True], [True], [True], [False]]),
-    )
+    names = Vocabulary(("a", "b", "c", "d", "e"), (relation,), ("weight",))
+    return graph_of(names, test=FACTS, values=[10, 20, 30, 40, np.nan])
 
 
 def orders(chunk: int, relation: str = "weight_comp"):

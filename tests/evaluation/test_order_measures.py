@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from numcoke_jax.data.graph import NumericGraph, Vocabulary
+from numcoke_jax.data.graph import Vocabulary
 from numcoke_jax.data.tail_index import TailIndex
 from numcoke_jax.evaluation import pair_scores
 from numcoke_jax.evaluation.order_measures import (
@@ -25,6 +25,7 @@ from numcoke_jax.evaluation.order_measures import (
 from numcoke_jax.evaluation.orders import pair_orders
 from numcoke_jax.evaluation.ranking import filtered_ranks, summaries
 from numcoke_jax.runs.order_tables import order_cells, order_rows
+from tests import graphs
 from tests.examples import scored_by
 
 SMALL_NUMBERS = st.lists(st.integers(-3, 3), min_size=1, max_size=12)  # few values: many ties
@@ -32,16 +33,9 @@ SMALL_NUMBERS = st.lists(st.integers(-3, 3), min_size=1, max_size=12)  # few val
 
 def graph_of(facts, values=None, observed=None, relations=("size_comp", "near")):
     """Entities 0 to 5, the field "size"; the facts are those of the test, two more are known in training."""
-    values = np.arange(6.0) if values is None else np.asarray(values, float)
-    return NumericGraph(
-        vocabulary=Vocabulary(tuple("abcdef"), relations, ("size",)),
-        train=np.array([[5, 0, 0], [4, 0, 1]], np.int32),
-        valid=np.zeros((0, 3), np.int32),
-        test=np.asarray(facts, np.int32).reshape(-1, 3),
-        negatives=np.zeros((0, 3), np.int32),
-        values=values[:, None],
-        observed=np.ones((6, 1), bool) if observed is None else np.asarray(observed)[:, None],
-    )
+    cells = {"values": np.arange(6.0) if values is None else values, "observed": observed}
+    names = Vocabulary(tuple("abcdef"), relations, ("size",))
+    return graphs.graph_of(names, train=[(5, 0, 0), (4, 0, 1)], test=facts, **cells)
 
 
 def measured(graph, scores, chunk=4):

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from numcoke_jax.data.graph import NumericGraph, Vocabulary
 from numcoke_jax.evaluation.ranking import selection_filter
 from numcoke_jax.system.errors import UserError
+from tests import graphs
 
 Fact = tuple[int, int, int]
 NUM_ENTITIES, NUM_RELATIONS = 5, 2
@@ -24,14 +24,8 @@ def graph_of(
     vocabulary: Vocabulary | None = None,
 ) -> NumericGraph:
     """A graph of the given facts without literals, by default of 5 entities and 2 relations."""
-    names = ("train", "valid", "test", "negatives")
-    arrays = [np.array(sorted(rows), np.int32).reshape(-1, 3) for rows in (train, valid, test, ())]
     vocabulary = vocabulary or Vocabulary(entities=tuple("abcde"), relations=("above", "beside"), fields=())
-    shape = (len(vocabulary.entities), 0)
-    facts: dict[str, Any] = dict(zip(names, arrays, strict=True))
-    return NumericGraph(
-        vocabulary=vocabulary, values=np.zeros(shape), observed=np.zeros(shape, bool), **facts
-    )
+    return graphs.graph_of(vocabulary, *(sorted(rows) for rows in (train, valid, test)))
 
 
 def candidates(graph: NumericGraph, rule: str) -> set[Fact]:

@@ -16,7 +16,7 @@ from numcoke_jax.evaluation.scorer import Scorer
 from numcoke_jax.evaluation.sides import cardinalities, cardinality_metrics, relation_metrics, side_metrics
 from numcoke_jax.models.interface import GraphSizes
 from numcoke_jax.system.errors import UserError
-from tests import examples
+from tests import examples, graphs
 
 Fact = tuple[int, int, int]
 ENTITIES, RELATIONS = 7, 3
@@ -30,9 +30,7 @@ def graph(seed: int = 0, *, orders: bool = False) -> NumericGraph:
     every = every[every[:, 0] > every[:, 2]] if orders else every
     drawn = every[rng.permutation(len(every))[:45]].astype(np.int32)
     parts = [part[np.lexsort(part.T[[2, 0, 1]])] for part in np.split(drawn, [20, 28, 42])]
-    facts: dict[str, Any] = dict(zip((*SPLITS, "negatives"), parts, strict=True))
-    names, shape = Vocabulary(tuple("abcdefg"), ("r", "s", "t"), ()), (ENTITIES, 0)
-    return NumericGraph(names, **facts, values=np.zeros(shape), observed=np.zeros(shape, bool))
+    return graphs.graph_of(Vocabulary(tuple("abcdefg"), ("r", "s", "t"), ()), *parts)
 
 
 def set_of(facts: np.ndarray) -> set[Fact]:

@@ -1,6 +1,7 @@
 """Explanations: terms add up to the score, ranks are the evaluation's, what-ifs are the changed graph's."""
 
 import dataclasses
+import functools
 import io
 import json
 from collections.abc import Callable
@@ -13,7 +14,6 @@ import pytest
 from numcoke_jax.api import Model
 from numcoke_jax.cli import use
 from numcoke_jax.cli.explain_view import figure, show
-from numcoke_jax.cli.main import main
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL
 from numcoke_jax.data.variants import Change, changed_graph
 from numcoke_jax.inference.explain import explain, ranks_of
@@ -153,17 +153,12 @@ def test_dollar_signs_in_names_are_no_formulas(tmp_path: Path) -> None:
 
 @pytest.fixture
 def command(
-    trained: Trained, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    trained: Trained, monkeypatch: pytest.MonkeyPatch, program: Callable[..., tuple[int, str, str]]
 ) -> Callable[..., tuple[int, str, str]]:
-    """Runs --mode=explain on the model: (exit code, output, errors)."""
+    """Runs --mode=explain on the model."""
     monkeypatch.setattr(use, "load_trained", lambda workdir, warn: trained)
     fact = ["--head=e5", "--relation=higher", "--tail=e2"]
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = main(["--mode=explain", "--workdir=runs/x", *fact, *arguments])
-        return (code, *capsys.readouterr())
-
-    return run
+    return functools.partial(program, "--mode=explain", "--workdir=runs/x", *fact)
 
 
 def test_tables_json_and_picture(command: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Imputed values: coverage of cells whose truth is known, factors by hand, what may change an interval."""
 
 import dataclasses
+import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,6 @@ import pytest
 
 from numcoke_jax.api import Model, NumericKG
 from numcoke_jax.cli import impute_view, use
-from numcoke_jax.cli.main import main
 from numcoke_jax.data.synthetic import SyntheticSettings, draw_values
 from numcoke_jax.inference.impute import impute, masked_truth
 from numcoke_jax.inference.intervals import (
@@ -295,16 +295,11 @@ def known() -> Trained:
 
 @pytest.fixture
 def command(
-    known: Trained, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    known: Trained, monkeypatch: pytest.MonkeyPatch, program: Callable[..., tuple[int, str, str]]
 ) -> Callable[..., tuple[int, str, str]]:
-    """Runs --mode=impute on the model: (exit code, output, errors)."""
+    """Runs --mode=impute on the model."""
     monkeypatch.setattr(use, "load_trained", lambda workdir, warn: known)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = main(["--mode=impute", "--workdir=runs/x", *arguments])
-        return (code, *capsys.readouterr())
-
-    return run
+    return functools.partial(program, "--mode=impute", "--workdir=runs/x")
 
 
 def test_tables_and_files(command: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from numcoke_jax.api import Model
 from numcoke_jax.cli import use
-from numcoke_jax.cli.main import main
 from numcoke_jax.data.graph import HEAD, TAIL
 from numcoke_jax.data.tables.cells import TableFile
 from numcoke_jax.inference.new_entities import given_facts, read_facts, read_new_entities
@@ -188,9 +187,9 @@ def test_a_model_without_an_order_core_says_that_facts_move_nothing(
 
 @pytest.fixture
 def command(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, program: Callable[..., tuple[int, str, str]], tmp_path: Path
 ) -> Callable[..., tuple[int, str, str]]:
-    """Runs --mode=predict with a new entity and the bytes of a file of facts: (exit code, output, errors)."""
+    """Runs --mode=predict with a new entity and the bytes of a file of facts."""
     monkeypatch.setattr(use, "load_trained", lambda workdir, warn: trained())
     monkeypatch.chdir(tmp_path)
     Path("new.csv").write_text("name\nnew\n")
@@ -198,8 +197,7 @@ def command(
     def run(facts: bytes, *arguments: str) -> tuple[int, str, str]:
         Path("facts.tsv").write_bytes(facts)
         flags = arguments or ("--entities=new.csv", "--facts=facts.tsv")
-        code = main(["--mode=predict", "--workdir=runs/x", "--relation=above", "--top=3", *flags])
-        return (code, *capsys.readouterr())
+        return program("--mode=predict", "--workdir=runs/x", "--relation=above", "--top=3", *flags)
 
     return run
 

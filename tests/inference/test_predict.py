@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from numcoke_jax.cli import use
-from numcoke_jax.cli.main import main
 from numcoke_jax.cli.query_files import read_queries
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL
 from numcoke_jax.data.tail_index import TailIndex
@@ -178,14 +177,11 @@ def test_a_run_without_a_report_warns(workdir: Path, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def command(workdir: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Runs --mode=predict on the run: (exit code, output, errors)."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        code = main(["--mode=predict", f"--workdir={workdir}", *arguments])
-        return (code, *capsys.readouterr())
-
-    return run
+def command(
+    workdir: Path, program: Callable[..., tuple[int, str, str]]
+) -> Callable[..., tuple[int, str, str]]:
+    """Runs --mode=predict on the run."""
+    return functools.partial(program, "--mode=predict", f"--workdir={workdir}")
 
 
 def test_a_query_is_answered_in_a_table_of_80_columns(command: Callable[..., tuple[int, str, str]]) -> None:

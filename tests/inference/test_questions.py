@@ -130,13 +130,9 @@ def test_the_likelier_one_of_a_comparison_is_the_same_both_ways(
 
 @pytest.fixture
 def command(
-    workdirs: dict[str, Path], capsys: pytest.CaptureFixture[str]
+    workdirs: dict[str, Path], program: Callable[..., tuple[int, str, str]]
 ) -> Callable[..., tuple[int, str, str]]:
-    def run(*arguments: object) -> tuple[int, str, str]:
-        code = main(["predict", f"--workdir={workdirs['core']}", *map(str, arguments)])
-        return (code, *capsys.readouterr())
-
-    return run
+    return functools.partial(program, "predict", f"--workdir={workdirs['core']}")
 
 
 def test_a_tail_or_a_pair_is_answered_on_the_screen(command: Callable[..., tuple[int, str, str]]) -> None:

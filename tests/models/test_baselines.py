@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import numcoke_jax.models.slice
 from numcoke_jax.config.checks import check_config
 from numcoke_jax.config.schema import looks_at
 from numcoke_jax.models import MODELS
@@ -18,7 +17,6 @@ from numcoke_jax.models.interface import GraphSizes, KnowledgeModel
 from numcoke_jax.models.kbln import difference_statistics
 from numcoke_jax.models.losses.view_contrastive import view_contrastive_loss
 from numcoke_jax.models.nrn import dice
-from numcoke_jax.models.ops import pairwise
 from numcoke_jax.models.rgcn import RelationalConvolution, messages_of
 from numcoke_jax.runs.create import create_run
 from numcoke_jax.training.programs import create_objective
@@ -83,11 +81,9 @@ LITERALS_ENTER = [name for name in ORACLES if name != "mtkgnn"]  # there they en
 
 
 @pytest.fixture(autouse=True)
-def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More than one block of the 4 dimensions, and less to compile than 20 unrolled."""
-    monkeypatch.setattr(pairwise, "FORWARD_BLOCK", 3)
-    monkeypatch.setattr(pairwise, "BACKWARD_BLOCK", 3)
-    monkeypatch.setattr(numcoke_jax.models.slice, "HIDDEN", 0.5)  # so that one of the step's heads is
+def half_hidden(short_blocks: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many of SLiCE's entities that one of the step's heads is."""
+    monkeypatch.setattr("numcoke_jax.models.slice.HIDDEN", 0.5)
 
 
 def config_of(name: str, **changes: Any) -> Any:

@@ -11,19 +11,14 @@ import pytest
 
 from numcoke_jax.models.interface import GraphSizes, KnowledgeModel
 from numcoke_jax.models.literale import LiteralE
-from numcoke_jax.models.ops import pairwise
 from tests import examples
 from tests.oracles import literale as oracle
 from tests.oracles import transe
 
+pytestmark = pytest.mark.usefixtures("short_blocks")
+
 RELATIONS = jnp.array([1, 0], jnp.int32)
 HEADS = jnp.array([[0, 2, 4], [3, 1, 3]], jnp.int32)
-
-
-@pytest.fixture(autouse=True)
-def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More than one block of the 4 dimensions, and less to compile than 20 unrolled."""
-    monkeypatch.setattr(pairwise, "FORWARD_BLOCK", 3)
 
 
 def model_and_parameters(**changes: Any) -> tuple[KnowledgeModel, dict]:

@@ -15,11 +15,12 @@ from numcoke_jax.models import numcoke
 from numcoke_jax.models.batch_norm import REAL_QUERIES, STATISTICS, STEP, with_statistics
 from numcoke_jax.models.interface import ExplainsScores, GraphSizes
 from numcoke_jax.models.numcoke import NumCoKE
-from numcoke_jax.models.ops import pairwise
 from numcoke_jax.models.ops.tiles import cut
 from numcoke_jax.training.losses.objective import STREAMS_OF_MODELS
 from tests import examples
 from tests.oracles import numcoke as oracle
+
+pytestmark = pytest.mark.usefixtures("short_blocks")
 
 RELATIONS = jnp.array([1, 0], jnp.int32)
 HEADS = jnp.array([[0, 2, 4], [3, 1, 3]], jnp.int32)
@@ -44,12 +45,6 @@ SWITCHES: dict[str, dict[str, Any]] = {
     "complex": {"score__decoder": "complex", "score__order": "penalty"},
     "tucker": {"score__decoder": "tucker", "score__order": "none"},
 }
-
-
-@pytest.fixture(autouse=True)
-def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Less to compile than 20 unrolled dimensions of which 4 are used."""
-    monkeypatch.setattr(pairwise, "FORWARD_BLOCK", 3)
 
 
 @functools.cache

@@ -12,7 +12,6 @@ import pytest
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.models.interface import GraphSizes, KnowledgeModel
 from numcoke_jax.models.losses.rakge_contrastive import rakge_contrastive_loss, weighted_mean
-from numcoke_jax.models.ops import pairwise
 from numcoke_jax.models.rakge import RAKGE, RelationAwareAttention, SharedValueEmbedding
 from numcoke_jax.training.programs import create_objective
 from tests import examples
@@ -21,18 +20,13 @@ from tests.oracles import rakge as oracle
 from tests.oracles import rakge_contrastive as contrastive_oracle
 from tests.oracles.arithmetic import norm as vector_norm
 
+pytestmark = pytest.mark.usefixtures("short_blocks")
+
 RELATIONS = jnp.array([1, 0], jnp.int32)
 HEADS = jnp.array([[0, 2, 4], [3, 1, 3]], jnp.int32)
 KEY = jax.random.key(5)
 # The streams' numbers are fixed for all time, or recorded runs could not be repeated.
 DROPOUT, ALPHA, BETA, MEMBER_WEIGHTS = 2, 3, 4, 7
-
-
-@pytest.fixture(autouse=True)
-def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More than one block of the 4 dimensions, and less to compile than 20 unrolled."""
-    monkeypatch.setattr(pairwise, "FORWARD_BLOCK", 3)
-    monkeypatch.setattr(pairwise, "BACKWARD_BLOCK", 3)
 
 
 def model_and_parameters(**changes: Any) -> tuple[KnowledgeModel, dict]:

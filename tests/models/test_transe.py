@@ -12,7 +12,6 @@ import pytest
 
 from numcoke_jax.config.checks import check_config
 from numcoke_jax.models.interface import GraphSizes, KnowledgeModel
-from numcoke_jax.models.ops import pairwise
 from numcoke_jax.models.transe import TransE
 from numcoke_jax.system import random_streams
 from numcoke_jax.system.errors import UserError
@@ -21,16 +20,11 @@ from numcoke_jax.training.step import create_state, train_step
 from tests import examples
 from tests.oracles import transe as oracle
 
+pytestmark = pytest.mark.usefixtures("short_blocks")
+
 RELATIONS = jnp.array([1, 0], jnp.int32)
 HEADS = jnp.array([[0, 2, 4], [3, 1, 3]], jnp.int32)
 COMPARED = ("transe", "literale", "rakge")
-
-
-@pytest.fixture(autouse=True)
-def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More than one block of the 4 dimensions, and less to compile than 20 unrolled."""
-    monkeypatch.setattr(pairwise, "FORWARD_BLOCK", 3)
-    monkeypatch.setattr(pairwise, "BACKWARD_BLOCK", 3)
 
 
 def model_and_parameters(**changes: Any) -> tuple[KnowledgeModel, dict]:

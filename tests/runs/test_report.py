@@ -31,6 +31,7 @@ from numcoke_jax.runs.workdir import read_vocabulary, write_vocabulary
 from numcoke_jax.system import files as files_module
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.system.files import read_json, write_json_atomically
+from tests.graphs import graph_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -58,15 +59,9 @@ def test_the_processor_is_called_as_the_system_calls_it(
 
 
 def make_graph(**changes: Any) -> NumericGraph:
-    graph = NumericGraph(
-        vocabulary=Vocabulary(("a", "b", "c"), ("r",), ("x", "y")),
-        train=np.array([[0, 0, 1], [1, 0, 2]], np.int32),
-        valid=np.array([[0, 0, 2]], np.int32),
-        test=np.array([[2, 0, 1]], np.int32),
-        negatives=np.array([[1, 0, 0]], np.int32),
-        values=np.array([[1.0, 2.0], [3.0, 0.0], [5.0, 6.0]]),
-        observed=np.array([[True, True], [True, False], [True, True]]),
-    )
+    names, facts = Vocabulary(("a", "b", "c"), ("r",), ("x", "y")), ([(0, 0, 1), (1, 0, 2)], [(0, 0, 2)])
+    values = [[1, 2], [3, np.nan], [5, 6]]
+    graph = graph_of(names, *facts, test=[(2, 0, 1)], negatives=[(1, 0, 0)], values=values)
     return dataclasses.replace(graph, **changes)
 
 

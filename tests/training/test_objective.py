@@ -13,12 +13,13 @@ from ml_collections import ConfigDict
 from numcoke_jax.config.schema import choices
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.models.losses import contrastive
-from numcoke_jax.models.ops import pairwise
 from numcoke_jax.system import random_streams
 from numcoke_jax.training.programs import create_objective
 from tests import examples
 from tests.oracles import binary_cross_entropy, cross_entropy, numcoke
 from tests.oracles import contrastive as contrastive_oracle
+
+pytestmark = pytest.mark.usefixtures("short_blocks")
 
 KEY = jax.random.key(5)
 
@@ -106,13 +107,6 @@ def evaluate(name: str, parameters: dict, batch: Batch | None = None, literals: 
 
 def parameters_of(name: str) -> dict:
     return examples.model_and_parameters(config_of(name))[1]
-
-
-@pytest.fixture(autouse=True)
-def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of 3 of the 4 dimensions: more than one block, and less to compile than 20 unrolled."""
-    monkeypatch.setattr(pairwise, "FORWARD_BLOCK", 3)
-    monkeypatch.setattr(pairwise, "BACKWARD_BLOCK", 3)
 
 
 def test_the_switches_cover_every_choice() -> None:

@@ -10,12 +10,13 @@ import numpy as np
 import optax
 import pytest
 
-from numcoke_jax.models.ops import pairwise
 from numcoke_jax.system import random_streams
 from numcoke_jax.training.losses.objective import Objective
 from numcoke_jax.training.programs import create_objective
 from numcoke_jax.training.step import PARTS, LossSums, TrainState, create_state, train_step
 from tests import examples
+
+pytestmark = pytest.mark.usefixtures("short_blocks")
 
 BLOW_UP_AT = 4  # the step whose update makes every parameter huge
 
@@ -58,12 +59,6 @@ def after(steps: int, state: TrainState | None = None) -> tuple[TrainState, list
         state, loss = step()(state, examples.batch(), examples.literals())
         losses.append(float(loss))
     return state, losses
-
-
-@pytest.fixture(autouse=True)
-def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Less to compile than 20 unrolled dimensions of which 4 are used."""
-    monkeypatch.setattr(pairwise, "FORWARD_BLOCK", 3)
 
 
 def leaves(state: TrainState) -> list[np.ndarray]:

@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from numcoke_jax.data.graph import NumericGraph, Vocabulary
+from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
+from tests import graphs
 
 
 def graph_of(
@@ -18,13 +19,8 @@ def graph_of(
     valid: list[tuple[int, int, int]] | None = None,
 ) -> NumericGraph:
     """A graph of these facts; `values` is [N, M] with NaN where missing."""
-    names = (
-        tuple(f"{kind}{number:03d}" for number in range(count))
-        for kind, count in (("e", len(values)), ("r", relations), ("f", values.shape[1]))
-    )
-    split = {"train": train, "valid": valid or [], "test": [], "negatives": []}
-    facts: dict[str, Any] = {name: np.array(rows, np.int32).reshape(-1, 3) for name, rows in split.items()}
-    return NumericGraph(Vocabulary(*names), **facts, values=np.nan_to_num(values), observed=~np.isnan(values))
+    names = graphs.numbered(len(values), relations, values.shape[1])
+    return graphs.graph_of(names, train, valid or (), values=values)
 
 
 def random_order(

@@ -1,0 +1,18 @@
+"""The program as the tests of its commands call it."""
+
+from collections.abc import Callable
+
+import pytest
+
+from numcoke_jax.cli.main import main
+
+
+@pytest.fixture
+def program(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Runs the program: (exit code, output, errors)."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        code = main(list(map(str, arguments)))
+        return (code, *capsys.readouterr())
+
+    return run
