@@ -18,7 +18,7 @@ from rich.table import Table
 
 from experiments.seeds import cell, mean_and_deviation
 from numcoke_jax.cli.commands import OneLineParser, as_file, run_command
-from numcoke_jax.evaluation.orders import order_accuracy
+from numcoke_jax.evaluation.orders import orders_of_split, summary
 from numcoke_jax.inference.trained import load_trained
 from numcoke_jax.system.console import Console
 from numcoke_jax.system.errors import UserError
@@ -29,7 +29,7 @@ def of_workdir(workdir: Path, split: str) -> list[dict[str, Any]]:
     """The rows of a run's best checkpoint."""
     trained = load_trained(workdir, Console().warn)
     run = trained.run
-    return order_accuracy(run.judged_by_truth, split, run.scorer, trained.params)
+    return summary(orders_of_split(run.judged_by_truth, split, run.scorer, trained.params))
 
 
 def over_runs(tables: Sequence[Sequence[dict[str, Any]]]) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from typing import Any
 from numcoke_jax.cli.commands import OneLineParser
 from numcoke_jax.evaluation.metrics import METRICS
 from numcoke_jax.runs.compare import comparison, read_runs
-from numcoke_jax.runs.order_tables import ORDER_REMARK, TERMINAL_TITLES, order_cells
+from numcoke_jax.runs.order_tables import ORDER_REMARK, TERMINAL_TITLES, order_cells, shown_metric
 from numcoke_jax.system.console import Console
 from numcoke_jax.system.errors import printable
 from numcoke_jax.system.files import home_path
@@ -59,9 +59,9 @@ def show(found: Mapping[str, Any], console: Console) -> None:
             str(run["seed"]),
             str(run["best_epoch"]),
             duration(run["seconds"]),
-            _figure(run["valid"]["mrr"]),
-            _figure(run["calibration_error"]),
-            _figure(run["inductive_mrr"]),
+            shown_metric("mrr", run["valid"]["mrr"]),
+            shown_metric("mrr", run["calibration_error"]),
+            shown_metric("mrr", run["inductive_mrr"]),
         )
         for name, run in zip(names, runs, strict=True)
     ]
@@ -79,7 +79,8 @@ def show(found: Mapping[str, Any], console: Console) -> None:
             many = len(relations) > MOST_RELATIONS
             more = f", the {MOST_RELATIONS} lowest of {len(relations)}" if many else ""
             shown = {
-                name: [_figure(value) for value in values] for name, values in relations[:MOST_RELATIONS]
+                name: [shown_metric("mrr", value) for value in values]
+                for name, values in relations[:MOST_RELATIONS]
             }
             kind = "cardinality" if key == "cardinalities" else "relation"
             _blocks(f"Test {title} by {kind}{more}", kind, shown, console)
@@ -101,7 +102,7 @@ def _show_order(names: Sequence[str], runs: Sequence[Mapping[str, Any]], console
         (
             name,
             *order_cells(run["order"], NOT_THERE)[: len(TERMINAL_TITLES)],
-            _figure(run["order"]["narrowest_quarter"]),
+            shown_metric("mrr", run["order"]["narrowest_quarter"]),
         )
         for name, run in zip(names, runs, strict=True)
         if run["order"]
@@ -123,13 +124,7 @@ def _blocks(title: str, first: str, rows: Mapping[str, Sequence[str]], console: 
 
 
 def _metrics(metrics: Mapping[str, Any]) -> list[str]:
-    return [f"{metrics['count']:,}", *(_figure(metrics[name], name) for name in METRICS[1:])]
-
-
-def _figure(value: float | None, name: str = "mrr") -> str:
-    if value is None:
-        return NOT_THERE
-    return f"{value:.2f}" if name == "mr" else f"{value:.4f}"
+    return [shown_metric(name, metrics[name]) for name in METRICS]
 
 
 def _shortened(value: Any) -> str:

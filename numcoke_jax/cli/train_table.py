@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from numcoke_jax.cli.columns import READING, TABLE_OPTIONS
 from numcoke_jax.config.checks import check_keys
-from numcoke_jax.config.files import TRAIN_FILES
+from numcoke_jax.config.files import TRAIN_FILES, apart_from_preset
 from numcoke_jax.config.overrides import override
 from numcoke_jax.config.schema import KEYS, default_config
 from numcoke_jax.system.errors import UserError, shown_path
@@ -22,11 +22,9 @@ if TYPE_CHECKING:
 
 def table_file(named: str) -> tuple[str, str]:
     """path/cars.csv:paper -> ("path/cars.csv", "paper") if there is such a file, no config, else ("", "")."""
-    file, colon, preset = named.rpartition(":")
-    for path, chosen in ((named, ""), (file if colon else "", preset)):
-        if path and os.path.isfile(home_path(path)) and not path.lower().endswith(".py"):
-            return path, chosen
-    return "", ""
+    return apart_from_preset(
+        named, lambda path: os.path.isfile(home_path(path)) and not path.lower().endswith(".py")
+    )
 
 
 def refuse_table_options(options: argparse.Namespace, named: str) -> None:

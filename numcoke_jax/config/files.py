@@ -86,10 +86,17 @@ def split_preset(path: str) -> tuple[str, str]:
 
 def graph_folder(path: str) -> tuple[str, str]:
     """path/to/folder:paper -> ("path/to/folder", "paper") if that has a train.txt, else ("", "")."""
-    file, colon, preset = path.rpartition(":")
-    for folder, named in ((path, ""), (file if colon else "", preset)):
-        if folder and any(os.path.isfile(home_path(folder) / name) for name in TRAIN_FILES):
-            return folder, named
+    return apart_from_preset(
+        path, lambda folder: any(os.path.isfile(home_path(folder) / name) for name in TRAIN_FILES)
+    )
+
+
+def apart_from_preset(named: str, exists: Callable[[str], bool]) -> tuple[str, str]:
+    """PLACE or PLACE:PRESET -> (PLACE, PRESET or "") where there is such a place, else ("", "")."""
+    place, colon, preset = named.rpartition(":")
+    for found, chosen in ((named, ""), (place if colon else "", preset)):
+        if found and exists(found):
+            return found, chosen
     return "", ""
 
 

@@ -61,6 +61,13 @@ PAPER: Mapping[str, Any] = {
     "train.epochs": 700,
     "train.patience": 15,
 }
+
+
+def _each(settings: Mapping[str, Any], *models: str) -> dict[str, Mapping[str, Any]]:
+    """Presets of models that have the same settings, by the models' names."""
+    return {name: {"model.name": name, **settings} for name in models}
+
+
 PRESETS: dict[str, Mapping[str, Any]] = {
     "paper": PAPER,
     # The same to the letter: fusion without a gate; sums of the top-k vectors compared by dot product.
@@ -93,15 +100,7 @@ PRESETS: dict[str, Mapping[str, Any]] = {
         "okcl.weight": 0.25,
     },
     # Values joined to the entity vectors of models that use none, as in the paper; see docs/models.md.
-    "conve": {"model.name": "conve", **CONCATENATED},
-    "tucker": {"model.name": "tucker", **CONCATENATED},
-    "distmult": {"model.name": "distmult", **CONCATENATED},
-    "complex": {"model.name": "complex", **CONCATENATED},
-    "rotate": {"model.name": "rotate", **CONCATENATED},
-    "hake": {"model.name": "hake", **CONCATENATED},
-    "atth": {"model.name": "atth", **CONCATENATED},
-    "murp": {"model.name": "murp", **CONCATENATED},
-    "rgcn": {"model.name": "rgcn", **CONCATENATED},
+    **_each(CONCATENATED, "conve", "tucker", "distmult", "complex", "rotate", "hake", "atth", "murp", "rgcn"),
     "dabr": {"model.name": "dabr", **UNDROPPED},
     "cone": {"model.name": "cone", **UNDROPPED, "okcl.weight": 0.5},
     "gie": {"model.name": "gie", **UNDROPPED},
@@ -118,11 +117,7 @@ PRESETS: dict[str, Mapping[str, Any]] = {
     "slice": {"model.name": "slice", **UNDROPPED, "okcl.weight": 0.1},
     "simgcl": {"model.name": "simgcl", **CONCATENATED, "okcl.weight": 0.1, "okcl.temperature": 0.2},
     # Arithmetic on the training facts: what a learned model has to beat.
-    "raw": {"model.name": "raw", **FITTED},
-    "bounds": {"model.name": "bounds", **FITTED},
-    "posterior": {"model.name": "posterior", **FITTED},
-    "bradley_terry": {"model.name": "bradley_terry", **FITTED},
-    "boosted_pairs": {"model.name": "boosted_pairs", **FITTED},
+    **_each(FITTED, "raw", "bounds", "posterior", "bradley_terry", "boosted_pairs"),
 }
 
 

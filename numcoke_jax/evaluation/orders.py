@@ -60,11 +60,6 @@ def direction(graph: NumericGraph, relation: int, field: int) -> int:
     return int(np.sign(np.nansum(np.sign(values[facts[:, HEAD]] - values[facts[:, TAIL]]))))
 
 
-def order_accuracy(graph: NumericGraph, split: str, scorer: Scorer, params: Any) -> list[dict[str, Any]]:
-    """The rows of `summary` for the facts of a split, scored by a model with these parameters."""
-    return summary(orders_of_split(graph, split, scorer, params))
-
-
 def orders_of_split(graph: NumericGraph, split: str, scorer: Scorer, params: Any) -> PairOrders:
     """`pair_orders` of the facts of a split, scored by a model with these parameters.
 

@@ -45,13 +45,7 @@ class Generated:
 
 
 class Denoiser(nn.Module):
-    """F.
-
-    Attributes:
-      blocks: how many.
-    """
-
-    blocks: int = BLOCKS
+    """F, of `BLOCKS` blocks."""
 
     @nn.compact
     def __call__(
@@ -62,7 +56,7 @@ class Denoiser(nn.Module):
     ) -> Float[Array, "*batch d"]:
         dim, rows = noisy.shape[-1], noisy
         times = self.param("steps", nn.initializers.normal(1.0 / math.sqrt(dim)), (STEPS, dim))
-        for block in range(self.blocks):
+        for block in range(BLOCKS):
             scale = self.param(f"scale_{block}", nn.initializers.ones_init(), (dim,))
             given = nn.LayerNorm(name=f"norm_{block}")(rows) + times[step - 1] + condition
             hidden = nn.gelu(nn.Dense(dim, name=f"in_{block}")(given), approximate=False)

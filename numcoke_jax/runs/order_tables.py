@@ -3,6 +3,7 @@
 Works on report.json alone: needs no model and no data.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -56,6 +57,15 @@ def order_rows(order: Order | None, most: int) -> tuple[list[tuple[str, Mapping[
     for name in names[:most]:
         rows.append((name, measured[name]))
     return rows, f", the {most} least accurate of {len(names)} relations" if len(names) > most else ""
+
+
+def shown_metric(name: str, value: float | None) -> str:
+    """A metric of ranks, a loss or a count in a table, "-" where there is none."""
+    if value is None or math.isnan(value):
+        return "-"
+    if name in ("count", "epoch", "step"):
+        return f"{value:,.0f}"
+    return f"{value:.2f}" if name == "mr" else f"{value:.4f}" if abs(value) < 100 else f"{value:.3g}"
 
 
 def order_cells(measures: Mapping[str, Any], missing: str = "-") -> list[str]:

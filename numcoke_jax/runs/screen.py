@@ -1,7 +1,6 @@
 """What a person sees of a run: config, graph, validations, results."""
 
 import contextlib
-import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,7 +16,7 @@ from rich.text import Text
 from numcoke_jax.config.checks import flatten
 from numcoke_jax.config.schema import KEYS, default_config
 from numcoke_jax.data.graph import SPLITS, NumericGraph
-from numcoke_jax.runs.order_tables import ORDER_REMARK, TERMINAL_TITLES, order_cells, order_rows
+from numcoke_jax.runs.order_tables import ORDER_REMARK, TERMINAL_TITLES, order_cells, order_rows, shown_metric
 from numcoke_jax.runs.stored import Report
 from numcoke_jax.system.console import ELLIPSIS, WIDTH, Console, shown_share
 from numcoke_jax.system.errors import plural, plural_of
@@ -131,7 +130,7 @@ class Screen(Console):
             header = "".join(title.rjust(width) for _, title, width in columns)
             self._print(Text(header, style="bold"))
             self._header_due = False
-        cells = [_number(name, row.get(name)).rjust(width) for name, _, width in columns]
+        cells = [shown_metric(name, row.get(name)).rjust(width) for name, _, width in columns]
         self._print(Text("".join(cells) + ("  best" if row.get("best") else "")))
 
     def result_table(self, report: Report) -> None:
@@ -156,7 +155,7 @@ class Screen(Console):
             found = report["inductive"]
             ranked += [("new entities", found), ("  raw values", found["raw_values"])]
         for name, metrics in ranked:
-            values = [_number(metric, metrics[metric]) for metric in ("count", *METRIC_TITLES)]
+            values = [shown_metric(metric, metrics[metric]) for metric in ("count", *METRIC_TITLES)]
             table.add_row(name, *values, style="bold" if name == "test" else "")
         best = f"best epoch {report['best_epoch']}, seed {report['seed']}, {duration(report['seconds'])}"
         if not rows:
@@ -203,11 +202,3 @@ class Screen(Console):
         text = self._clean(str(value))
         plain = not isinstance(value, str) or re.fullmatch(r"[\w./~-]+", text)
         return text if plain else f"'{text}'"
-
-
-def _number(name: str, value: Any) -> str:
-    if value is None or isinstance(value, float) and math.isnan(value):
-        return "-"
-    if name in ("epoch", "step", "count"):
-        return f"{value:,.0f}"
-    return f"{value:.2f}" if name == "mr" else f"{value:.4f}" if abs(value) < 100 else f"{value:.3g}"

@@ -53,7 +53,8 @@ def write_bytes_atomically(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-        _flush_folder(path.parent)
+        with contextlib.suppress(OSError):  # the name as well: some file systems cannot, which is no error
+            flush_folder(path.parent)
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
@@ -100,12 +101,6 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
-
-
-def _flush_folder(folder: Path) -> None:
-    """Makes the renaming itself survive a power cut; some file systems cannot, which is not an error."""
-    with contextlib.suppress(OSError):
-        flush_folder(folder)
 
 
 def home_path(path: str | os.PathLike[str]) -> Path:

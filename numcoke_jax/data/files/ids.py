@@ -140,8 +140,8 @@ def _needed(files: GraphFiles, name: str) -> TextFile:
     return file
 
 
-def _cells(file: TextFile) -> tuple[int, list[tuple[int, str]]]:
-    """(the count in the first line, -1 without one; the number and the text of each other line).
+def _cells(file: TextFile) -> list[tuple[int, str]]:
+    """The number and the text of each line but a first one that is the count of the others.
 
     Raises:
       DataError: a line is not UTF-8, or the count is wrong.
@@ -164,12 +164,12 @@ def _cells(file: TextFile) -> tuple[int, list[tuple[int, str]]]:
             rows.append((number, text))
     if count not in (-1, len(rows)):
         raise DataError([f"{file.name}: its first line counts {plural(count, 'row')}, it has {len(rows):,}"])
-    return count, rows
+    return rows
 
 
 def _read_names(file: TextFile) -> dict[int, str]:
     """id -> name."""
-    _, rows = _cells(file)
+    rows = _cells(file)
     # Whether the id comes first: where both fit, names are numbers, and stand first as OpenKE has them.
     readings = [[_pair(text, id_first) for _, text in rows] for id_first in (False, True)]
     pairs = min(readings, key=lambda reading: reading.count(None))
@@ -203,7 +203,7 @@ def _pair(text: str, id_first: bool) -> tuple[str, int] | None:
 
 def _read_rows(file: TextFile) -> tuple[np.ndarray, list[int]]:
     """Ids int64 [n, 3] of the facts of a file, and their lines."""
-    _, rows = _cells(file)
+    rows = _cells(file)
     ids = np.empty((len(rows), len(FACT_COLUMNS)), np.int64)
     for place, (number, text) in enumerate(rows):
         parts = text.split()
