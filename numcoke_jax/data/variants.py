@@ -24,23 +24,24 @@ INVERSE = "inverse of "  # before the name of a relation
 
 
 @dataclasses.dataclass(frozen=True)
-class HeldOut:
-    """Entities taken out of a graph.
+class NewEntities:
+    """Attributes of n entities that are not in a graph, in its fields, and facts about them.
 
     Attributes:
-      names: n names.
-      values: float64 [n, M]; observed: bool [n, M].
-      facts: int32 [f, 3], every fact of any split with one of them; their ids follow those of the others.
+      names: n different names, none of the graph's.
+      values: float64 [n, M] in their own units; 0 where missing.
+      observed: bool [n, M].
+      facts: int32 [f, 3], whose ids of the new entities follow the graph's.
     """
 
     names: tuple[str, ...]
     values: np.ndarray
     observed: np.ndarray
-    facts: np.ndarray
+    facts: np.ndarray = dataclasses.field(default_factory=lambda: np.empty((0, 3), np.int32))
 
 
-def hold_out(graph: NumericGraph, share: float, seed: int) -> tuple[NumericGraph, HeldOut]:
-    """A graph without a seeded share of its entities, and those entities.
+def hold_out(graph: NumericGraph, share: float, seed: int) -> tuple[NumericGraph, NewEntities]:
+    """A graph without a seeded share of its entities, and those entities with every fact of any split.
 
     Raises:
       UserError: no entity or fact would be held out, or no training fact would be left.
@@ -83,7 +84,7 @@ def hold_out(graph: NumericGraph, share: float, seed: int) -> tuple[NumericGraph
         observed=graph.observed[~out],
         **kept,
     )
-    return reduced, HeldOut(named(out), graph.values[out], graph.observed[out], lost)
+    return reduced, NewEntities(named(out), graph.values[out], graph.observed[out], lost)
 
 
 def with_inverses(graph: NumericGraph) -> NumericGraph:

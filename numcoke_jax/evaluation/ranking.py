@@ -27,7 +27,7 @@ from jaxtyping import Array, Bool, Float, Int
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph, reversed_facts
 from numcoke_jax.data.tail_index import TailIndex
 from numcoke_jax.evaluation.finite import NonFiniteScoresError
-from numcoke_jax.evaluation.metrics import RankSums
+from numcoke_jax.evaluation.metrics import rank_metrics
 from numcoke_jax.evaluation.sorted_ranks import (
     SORTED_FROM,
     SortedCandidates,
@@ -164,7 +164,7 @@ def sorted_rank_counts(
 
 def summaries(ranks: FilteredRanks) -> dict[str, dict[str, float | int | None]]:
     """The metrics of ranks: {"all": {...}, "exclude_self": {...}}; None for a metric without ranks."""
-    return {name: RankSums.from_ranks(values).summary() for name, values in ranks._asdict().items()}
+    return {name: rank_metrics(values) for name, values in ranks._asdict().items()}
 
 
 def filtered_ranks(

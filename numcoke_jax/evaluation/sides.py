@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph
-from numcoke_jax.evaluation.metrics import RankSums
+from numcoke_jax.evaluation.metrics import rank_metrics
 from numcoke_jax.evaluation.ranking import FilteredRanks, summaries
 
 CARDINALITIES = ("1-1", "1-n", "n-1", "n-n")  # heads of a tail - tails of a head
@@ -37,7 +37,7 @@ def side_metrics(ranks: Mapping[str, FilteredRanks], where: np.ndarray | slice =
       ranks: what `Evaluator.sides` returns for a split.
       where: which of the split's facts.
     """
-    return RankSums.from_ranks(ranks["tails"].all[where]).summary() | other_sides(ranks, where)
+    return rank_metrics(ranks["tails"].all[where]) | other_sides(ranks, where)
 
 
 def split_metrics(ranks: Mapping[str, FilteredRanks]) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def other_sides(ranks: Mapping[str, FilteredRanks], where: np.ndarray | slice = 
         return {}
     heads, tails = (ranks[side].all[where] for side in ("heads", "tails"))
     both = np.concatenate([heads, tails])
-    return {side: RankSums.from_ranks(found).summary() for side, found in (("heads", heads), ("both", both))}
+    return {side: rank_metrics(found) for side, found in (("heads", heads), ("both", both))}
 
 
 def relation_metrics(graph: NumericGraph, split: str, ranks: Mapping[str, FilteredRanks]) -> dict[str, dict]:

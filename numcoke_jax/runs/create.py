@@ -10,7 +10,7 @@ from numcoke_jax.data.graph import RELATION, LoadedGraph, NumericGraph
 from numcoke_jax.data.literals import LiteralScale
 from numcoke_jax.data.load import load_graph
 from numcoke_jax.data.variants import (
-    HeldOut,
+    NewEntities,
     controlled_values,
     hide_fields,
     hold_out,
@@ -158,7 +158,7 @@ def _without_effect(
     return notices
 
 
-def trained_on(config: ConfigDict, loaded: LoadedGraph) -> tuple[LoadedGraph, HeldOut | None]:
+def trained_on(config: ConfigDict, loaded: LoadedGraph) -> tuple[LoadedGraph, NewEntities | None]:
     """The graph that a run trains on: values and facts as `config.data` says, entities held out."""
     data, notices = config.data, []
     truth = loaded.truth or loaded.graph

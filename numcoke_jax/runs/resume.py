@@ -63,13 +63,9 @@ class PatienceState:
             return "early stopping is off: there are no validation triples"
         return f"best validation {self.best:.4f} at epoch {self.best_epoch}; {self.bad} since were not better"
 
-    def to_json(self) -> dict[str, Any]:
-        """A dict of JSON values; `from_json` gives the same state back to the last bit."""
-        return dataclasses.asdict(self)
-
     @classmethod
     def from_json(cls, fields: dict[str, Any]) -> "PatienceState":
-        """The state that `to_json` wrote.
+        """The state whose fields were written as JSON, to the last bit.
 
         Raises:
           ValueError: keys are missing or unknown.

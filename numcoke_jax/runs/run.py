@@ -15,7 +15,7 @@ from numcoke_jax.data.batches import Batch, TrainBatches
 from numcoke_jax.data.graph import LoadedGraph, NumericGraph
 from numcoke_jax.data.literals import Literals, LiteralScale, fields_of_cells
 from numcoke_jax.data.variants import (
-    HeldOut,
+    NewEntities,
     without_unseen_relations,
 )
 from numcoke_jax.evaluation.evaluator import Evaluator
@@ -62,7 +62,7 @@ class Run:
     sizes: GraphSizes
     total_steps: int
     nothing_to_train: bool = False
-    held_out: HeldOut | None = None
+    held_out: NewEntities | None = None
 
     @property
     def graph(self) -> NumericGraph:

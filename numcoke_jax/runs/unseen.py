@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from numcoke_jax.data.graph import SPLITS, NumericGraph, Vocabulary
-from numcoke_jax.evaluation.metrics import RankSums
+from numcoke_jax.data.variants import NewEntities
+from numcoke_jax.evaluation.metrics import rank_metrics
 from numcoke_jax.evaluation.orders import direction, field_of_relation
 from numcoke_jax.evaluation.ranking import FilteredRanks, filtered_ranks
 from numcoke_jax.evaluation.scorer import Scorer
@@ -24,23 +25,6 @@ from numcoke_jax.models import create_model
 from numcoke_jax.models.interface import KnowsUnseen
 from numcoke_jax.models.padding import is_per_entity, unpadded
 from numcoke_jax.runs.run import Run, literals_for
-
-
-@dataclasses.dataclass(frozen=True)
-class NewEntities:
-    """Attributes of n entities in the fields of a graph, and facts about them.
-
-    Attributes:
-      names: n different names, none of the graph's.
-      values: float64 [n, M] in their own units; 0 where missing.
-      observed: bool [n, M].
-      facts: int32 [f, 3] (head, relation, tail); a new entity's id is its place after the graph's N entities.
-    """
-
-    names: tuple[str, ...]
-    values: np.ndarray
-    observed: np.ndarray
-    facts: np.ndarray = dataclasses.field(default_factory=lambda: np.empty((0, 3), np.int32))
 
 
 def knows_unknown(params: Any) -> bool:
@@ -105,7 +89,7 @@ def rank_held_out(run: Run, params: Any) -> dict[str, Any]:
       FloatingPointError: a score is not finite.
     """
     assert run.held_out is not None
-    new = NewEntities(run.held_out.names, run.held_out.values, run.held_out.observed)
+    new = dataclasses.replace(run.held_out, facts=run.held_out.facts[:0])  # no model is told them
     graph, scorer, more = extended(run, unpadded(params, run.graph.num_entities), new)
     facts = run.held_out.facts
     known = graph.index_of(facts, *map(run.graph.split, SPLITS))
@@ -124,9 +108,9 @@ def rank_held_out(run: Run, params: Any) -> dict[str, Any]:
     return {
         "entities": len(new.names),
         "unknown_vector": knows_unknown(params),
-        **RankSums.from_ranks(model.all).summary(),
-        "exclude_self": RankSums.from_ranks(model.exclude_self).summary(),
-        "raw_values": RankSums.from_ranks(rule.all).summary(),
+        **rank_metrics(model.all),
+        "exclude_self": rank_metrics(model.exclude_self),
+        "raw_values": rank_metrics(rule.all),
     }
 
 

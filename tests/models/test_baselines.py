@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import types
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +34,18 @@ from tests.oracles import (
     hake,
     kbln,
     kgdm,
+    literale,
     lorentzkg,
     mtkgnn,
     murp,
     nekg,
     nrn,
+    rakge,
     rgcn,
     rotate,
     rule,
     simgcl,
+    transe,
     tucker,
     wgcn,
 )
@@ -49,6 +53,9 @@ from tests.oracles import slice as slice_oracle
 
 READS_FACTS = [name for name, model in MODELS.items() if model.reads_facts]
 ORACLES: dict[str, Any] = {
+    "transe": transe,
+    "literale": literale,
+    "rakge": types.SimpleNamespace(logit=rakge.logit_of_triple),
     "conve": conve,
     "tucker": tucker,
     "distmult": distmult,
@@ -129,7 +136,11 @@ def test_evaluation_equals_the_loops(name: str) -> None:
     assert_equals_the_loops(name)
 
 
-def test_every_way_to_encode_and_every_depth_equals_the_loops() -> None:
+def test_every_norm_way_to_encode_and_depth_equals_the_loops() -> None:
+    for name in ("transe", "literale", "rakge"):
+        assert_equals_the_loops(name, score__norm=1)
+    assert_equals_the_loops("rakge", attention__heads=3, score__order_weight=0.4)
+    assert_equals_the_loops("transe", model__attributes="none")
     assert_equals_the_loops("nrn", model__value_encoding="sinusoidal")
     assert_equals_the_loops("rgcn", graph__layers=1, graph__bases=1, model__attributes="none")
     for norm in (1, 2):
@@ -217,6 +228,7 @@ def compiled_gradient(name: str) -> Any:
 def test_losses_and_gradients_are_finite_and_reach_every_parameter(name: str) -> None:
     _, parameters = examples.model_and_parameters(config_of(name))
     everything_masked = dataclasses.replace(examples.batch(), mask=jnp.zeros_like(examples.batch().mask))
+    without_negatives = dataclasses.replace(examples.batch(), negatives=jnp.zeros((2, 3, 5), bool))
     zero = jax.tree.map(jnp.zeros_like, parameters)
     huge = jax.tree.map(lambda leaf: 30.0 * leaf, parameters)  # R-GCN's logits are of degree 13 in them
     literals, call = examples.literals(), functools.partial(compiled_gradient(name), key=jax.random.key(3))
@@ -225,6 +237,7 @@ def test_losses_and_gradients_are_finite_and_reach_every_parameter(name: str) ->
         "zero": (zero, examples.batch()),
         "huge": (huge, examples.batch()),
         "masked": (parameters, everything_masked),
+        "no negatives": (parameters, without_negatives),
     }
     for case, (values, batch) in cases.items():
         (total, _), gradients = call(values, batch, literals)

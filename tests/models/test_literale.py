@@ -1,6 +1,5 @@
 """LiteralE's gate on TransE."""
 
-import dataclasses
 import functools
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 from numcoke_jax.models.interface import GraphSizes, KnowledgeModel
 from numcoke_jax.models.literale import LiteralE
 from tests import examples
-from tests.oracles import literale as oracle
 from tests.oracles import transe
 
 pytestmark = pytest.mark.usefixtures("short_blocks")
@@ -29,25 +27,6 @@ def evaluated(model: KnowledgeModel, parameters: dict, literals: Any, heads: Any
     return examples.apply(model, parameters, RELATIONS, heads, literals, train=False)[0]
 
 
-@pytest.mark.parametrize("norm", [1, 2])
-def test_evaluation_equals_the_loops(norm: int) -> None:
-    config = examples.config_with(model__name="literale", score__norm=norm)
-    with jax.enable_x64(True):
-        model, parameters = examples.model_and_parameters(config)
-        literals = examples.literals()
-        call = examples.compiled(functools.partial(examples.apply, model, train=False))
-        found, encoded = call(parameters, RELATIONS, HEADS, literals)
-        exact = examples.float64(parameters)
-        for entity in range(5):
-            expected = oracle.gated(exact, literals, entity)
-            np.testing.assert_allclose(encoded.entities[:, entity], [expected] * 2, rtol=1e-10)
-        for s, h, tail in np.ndindex(2, 3, 5):
-            triple = int(HEADS[s, h]), int(RELATIONS[s]), tail
-            np.testing.assert_allclose(
-                found[s, h, tail], oracle.logit(exact, config, literals, *triple), rtol=1e-10
-            )
-
-
 def test_parameter_shapes() -> None:
     """N = 5, R = 2, M = 3, d = 4: the gate sees 4 + 3 numbers."""
     _, parameters = model_and_parameters()
@@ -61,19 +40,6 @@ def test_parameter_shapes() -> None:
             "joint": {"kernel": (7, 4), "bias": (4,)},
         },
     }
-
-
-def test_a_missing_value_is_a_zero_whatever_its_cell_holds() -> None:
-    model, parameters = model_and_parameters()
-    literals = examples.literals()
-    expected = evaluated(model, parameters, literals)
-    everything = jnp.ones_like(literals.observed)
-    zeros_observed = dataclasses.replace(literals, observed=everything)
-    np.testing.assert_array_equal(evaluated(model, parameters, zeros_observed), expected)
-    garbage = dataclasses.replace(literals, values=jnp.where(literals.observed, literals.values, 7.0))
-    np.testing.assert_array_equal(evaluated(model, parameters, garbage), expected)
-    visible = dataclasses.replace(garbage, observed=everything)
-    assert np.abs(evaluated(model, parameters, visible) - expected).max() > 0.1
 
 
 def test_without_fields_it_is_transe() -> None:

@@ -39,24 +39,6 @@ def trained(model: KnowledgeModel, parameters: dict, seed: int = 0) -> tuple[jax
     return call(parameters, RELATIONS, HEADS, examples.literals(), rngs=rngs)
 
 
-@pytest.mark.parametrize("changes", [{}, {"attention__heads": 3, "score__norm": 2}], ids=str)
-def test_evaluation_equals_the_loops(changes: dict[str, Any]) -> None:
-    """In float64: a graph of 5 entities, 2 relations and 3 fields, d = 4, a = 6."""
-    config = examples.config_with(model__name="rakge", score__order_weight=0.4, **changes)
-    with jax.enable_x64(True):
-        model, parameters = examples.model_and_parameters(config)
-        literals = examples.literals()
-        call = examples.compiled(functools.partial(examples.apply, model, train=False))
-        found, encoded = call(parameters, RELATIONS, HEADS, literals)
-        exact = examples.float64(parameters)
-        for s, relation in enumerate([1, 0]):
-            table = oracle.encode(exact, config, literals, relation)
-            np.testing.assert_allclose(encoded.entities[s], table, rtol=1e-10, atol=1e-12)
-            for h, tail in np.ndindex(3, 5):
-                expected = oracle.logit(exact, config, table, int(HEADS[s, h]), relation, tail)
-                np.testing.assert_allclose(found[s, h, tail], expected, rtol=1e-10)
-
-
 def test_the_value_embedding_is_a_line_in_the_value() -> None:
     """T_m0 + x T_m1 equals the loops at any x."""
     module = SharedValueEmbedding(num_fields=3, attribute_dim=6)
@@ -147,21 +129,6 @@ def test_initial_scales_are_those_of_the_public_code() -> None:
         assert 0.7 * bound < found.max() <= bound
     for zero in (attention["query"]["bias"], attention["value_bias"], attention["output"]["bias"]):
         assert not zero.any()
-
-
-def test_a_missing_value_is_a_zero_whatever_its_cell_holds() -> None:
-    model, parameters = model_and_parameters()
-
-    @examples.compiled
-    def logits(literals: Any) -> jax.Array:
-        return examples.apply(model, parameters, RELATIONS, HEADS, literals, train=False)[0]
-
-    literals = examples.literals()
-    expected, everything = logits(literals), jnp.ones_like(literals.observed)
-    np.testing.assert_array_equal(logits(dataclasses.replace(literals, observed=everything)), expected)
-    garbage = dataclasses.replace(literals, values=jnp.where(literals.observed, literals.values, 7.0))
-    np.testing.assert_array_equal(logits(garbage), expected)
-    assert np.abs(logits(dataclasses.replace(garbage, observed=everything)) - expected).max() > 0.1
 
 
 def test_a_graph_without_literals_leaves_embeddings_and_score() -> None:

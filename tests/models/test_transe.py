@@ -1,6 +1,5 @@
 """TransE, and what holds of every model that the paper's is compared with."""
 
-import dataclasses
 import functools
 from typing import Any
 
@@ -35,20 +34,6 @@ def in_training(parameters: dict, relations: Any, heads: Any, seed: int = 0) -> 
     model, _ = model_and_parameters(score__dropout=0.5)
     call = examples.compiled(functools.partial(examples.apply, model, train=True))
     return call(parameters, relations, heads, examples.literals(), rngs={"dropout": jax.random.key(seed)})[0]
-
-
-@pytest.mark.parametrize(("norm", "attributes"), [(1, "none"), (2, "none"), (1, "concat")])
-def test_evaluation_equals_the_loops(norm: int, attributes: str) -> None:
-    config = examples.config_with(model__name="transe", score__norm=norm, model__attributes=attributes)
-    with jax.enable_x64(True):
-        model, parameters = examples.model_and_parameters(config)
-        call = examples.compiled(functools.partial(examples.apply, model, train=False))
-        literals = examples.literals()
-        found, _ = call(parameters, RELATIONS, HEADS, literals)
-        exact = examples.float64(parameters)
-        for s, h, tail in np.ndindex(2, 3, 5):
-            expected = oracle.logit(exact, config, literals, int(HEADS[s, h]), int(RELATIONS[s]), tail)
-            np.testing.assert_allclose(found[s, h, tail], expected, rtol=1e-10)
 
 
 def test_parameters_are_two_tables_whatever_the_fields() -> None:
@@ -101,72 +86,11 @@ def test_dropout_is_absent_in_evaluation_and_at_rate_zero(rate: float) -> None:
     assert bool((evaluated == trained).all()) == (rate == 0.0)
 
 
-def test_the_literals_have_no_effect() -> None:
-    model, parameters = model_and_parameters()
-    literals = examples.literals()
-    other = dataclasses.replace(literals, values=literals.values + 1.0, observed=~literals.observed)
-    found, changed = (
-        examples.apply(model, parameters, RELATIONS, HEADS, values, train=False)[0]
-        for values in (literals, other)
-    )
-    np.testing.assert_array_equal(found, changed)
-
-
 def test_the_model_takes_its_keys_and_no_order_term() -> None:
     model, _ = model_and_parameters(score__norm=2, score__margin=4.0, score__order="penalty")
     assert isinstance(model, TransE)
     assert (model.dim, model.entities.dropout) == (4, 0.3)
     assert (model.score_term.norm, model.score_term.margin, model.score_term.order) == (2, 4.0, "none")
-
-
-@pytest.mark.parametrize("name", COMPARED)
-def test_encode_then_score_is_the_model(name: str) -> None:
-    """What the ranking calls equals what training calls."""
-    model, parameters = examples.model_and_parameters(examples.config_with(model__name=name))
-    assert isinstance(model, KnowledgeModel)
-
-    @examples.compiled
-    def both_ways(parameters: dict, literals: Any) -> tuple[jax.Array, list[jax.Array]]:
-        call = functools.partial(examples.apply, model, parameters, train=False)
-        slots = []
-        for slot in range(2):
-            encoded = call(RELATIONS[slot : slot + 1], literals, method="encode")
-            slots.append(call(encoded, HEADS[slot : slot + 1], method="score")[0])
-        return call(RELATIONS, HEADS, literals)[0], slots
-
-    whole, slots = both_ways(parameters, examples.literals())
-    np.testing.assert_allclose(slots, whole, rtol=1e-5)
-
-
-@functools.cache
-def compiled_gradient(name: str) -> Any:
-    """(parameters, batch, literals, key=...) -> ((total, terms), gradients) in training."""
-    config = examples.config_with(model__name=name)
-    model, _ = examples.model_and_parameters(config)
-    loss = functools.partial(create_objective(config).losses, model=model)
-    return examples.compiled(jax.value_and_grad(loss, has_aux=True))
-
-
-@pytest.mark.parametrize("name", COMPARED)
-@pytest.mark.parametrize("case", ["random", "zero embeddings", "no negatives", "everything masked"])
-def test_losses_and_gradients_are_finite(name: str, case: str) -> None:
-    _, parameters = examples.model_and_parameters(examples.config_with(model__name=name))
-    batch = examples.batch()
-    if case == "zero embeddings":
-        parameters = jax.tree.map(jnp.zeros_like, parameters)
-    elif case == "no negatives":
-        batch = dataclasses.replace(batch, negatives=jnp.zeros_like(batch.negatives))
-    elif case == "everything masked":
-        batch = dataclasses.replace(batch, mask=jnp.zeros_like(batch.mask))
-    key = jax.random.key(3)
-    (total, _), gradients = compiled_gradient(name)(parameters, batch, examples.literals(), key=key)
-    assert np.isfinite(total)
-    for path, leaf in jax.tree.leaves_with_path(gradients):
-        assert np.isfinite(leaf).all(), jax.tree_util.keystr(path)
-        if case == "random":  # a parameter that nothing trains would be a dead one
-            assert np.abs(leaf).max() > 1e-9, jax.tree_util.keystr(path)
-        if case == "everything masked":
-            assert not leaf.any(), jax.tree_util.keystr(path)
 
 
 @pytest.mark.parametrize("name", COMPARED)

@@ -62,6 +62,14 @@ def encode(parameters: Parameters, config: Any, literals: Any, relation: int) ->
     return np.array([encode_entity(parameters, config, literals, i, relation) for i in range(count)])
 
 
+def logit_of_triple(
+    parameters: Parameters, config: Any, literals: Any, head: int, relation: int, tail: int
+) -> float:
+    """The logit of one triple from the entities as they are encoded under its relation."""
+    table = encode(parameters, config, literals, relation)
+    return logit(parameters, config, table, head, relation, tail)
+
+
 def logit(
     parameters: Parameters,
     config: Any,
