@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -378,18 +377,3 @@ def test_a_state_is_the_same_bits_after_a_restart_of_the_loop_alone(straight: St
     with checkpoints_of(straight.run, straight.workdir) as checkpoints:
         states = [checkpoints.restore(name).state for name in checkpoints.names()]
     assert len({tuple(arrays_of(state).values()) for state in states}) == len(states) > 1
-
-
-def test_a_relative_workdir_is_resumed_from_another_spelling(
-    straight: Straight, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Case F01_workdir_reuse_and_relative: ./run, the same again, again with fewer epochs."""
-    monkeypatch.chdir(tmp_path)
-    train(straight.run, Path("./run"))
-    before = snapshot(tmp_path / "run")
-    _, screen = train(straight.run, Path("run"))
-    assert "nothing to train" in screen and snapshot(tmp_path / "run") == before
-    with pytest.raises(UserError, match="train.epochs=2 is less than the run has already done"):
-        train(config_of(Path(straight.run.config.data.path), train__epochs=2), tmp_path / "run")
-    assert os.listdir(tmp_path) == ["run"]
-    assert_same_outcome(outcome(straight.run, tmp_path / "run"), straight.outcome)
