@@ -146,8 +146,8 @@ def damage(folder: Path) -> str | None:
         try:
             if _checksum(folder / name) != checksum:
                 return f"{name} is damaged: its bytes are not those that were written"
-        except FileNotFoundError:
-            return f"{name} is missing"
+        except (FileNotFoundError, ValueError):  # the last: a NUL character
+            return f"{printable(name)} is missing"
         except OSError as error:
             return f"{name} cannot be read ({error.strerror})"
     return None

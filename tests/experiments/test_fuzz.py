@@ -191,14 +191,21 @@ def test_an_id_is_a_few_digits(entities: str, facts: str, said: str, tmp_path: P
         read_ids(id_folder(tmp_path / "ids", entities, facts))
 
 
-def test_a_manifest_may_hold_any_bytes(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("listed", "wrong"),
+    [
+        (b"\xef" * 64 + b"  a", "a is damaged: its bytes are not those that were written"),
+        (b"0" * 64 + b"  a\0b", r"a\x00b is missing"),
+    ],
+)
+def test_a_manifest_may_hold_any_bytes(listed: bytes, wrong: str, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"a")
     seal(tmp_path)
     assert damage(tmp_path) is None
-    body = b"\xef" * 64 + b"  a\n"
+    body = listed + b"\n"
     last = f"{hashlib.sha256(body).hexdigest()}  {MANIFEST}\n".encode()
     (tmp_path / MANIFEST).write_bytes(body + last)
-    assert damage(tmp_path) == "a is damaged: its bytes are not those that were written"
+    assert damage(tmp_path) == wrong
 
 
 @pytest.mark.parametrize("name", ["", "\0a.txt"])
