@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from numcoke_jax.models import MODELS
 from numcoke_jax.runs.checkpoints import (
     Checkpoints,
     Name,
@@ -33,6 +34,7 @@ def test_padding_after_the_last_entity_is_that_of_the_reader(
     tmp_path: Path, stored: int, wanted: int
 ) -> None:
     """Seven entities from any mesh to any other one; seven rows are those of a checkpoint without padding."""
+    assert "entity_embedding" in MODELS["numcoke"].per_entity, "as padding knows once the model is looked up"
     table = np.random.default_rng(0).random((7, 3), np.float32)
 
     def padded_state(rows: int) -> TrainState:
