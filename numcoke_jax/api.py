@@ -65,7 +65,7 @@ def train(
     workdir = home_path(workdir).resolve()
     console = console or Screen()
     if config is None:
-        config, chosen = chosen_config(kg.graph, compared=kg.comparisons is not None)
+        config, chosen = chosen_config(kg.graph, compared=kg.compared_relations)
         console.note(chosen)
     check_keys(config)
     config = config.copy_and_resolve_references()

@@ -211,7 +211,7 @@ def _chosen_for(kg: "NumericKG", preset: str) -> tuple[ConfigDict, str]:
     """The config of a graph with or without a preset, and what to say about it."""
     from numcoke_jax.runs.chosen import chosen_config
 
-    return chosen_config(kg.graph, preset, compared=kg.comparisons is not None)
+    return chosen_config(kg.graph, preset, compared=kg.compared_relations)
 
 
 def _named_config(options: argparse.Namespace) -> str:

@@ -27,7 +27,7 @@ from numcoke_jax.data.tables.comparisons import Comparisons, ComparisonSettings,
 from numcoke_jax.data.tables.draws import CATEGORY_STREAM, split_triples, stream
 from numcoke_jax.data.tables.facts import FactChoice, read_facts
 from numcoke_jax.data.tables.known import EntityTable, table_spec
-from numcoke_jax.data.variants import hide_fields
+from numcoke_jax.data.variants import without_fields
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.system.files import home_path
 
@@ -77,10 +77,7 @@ def load_folder(path: str, *, bad_values: str = "error", dates: str = NO_DATES) 
     graph, report = read_folder(path, bad_values=bad_values, dates=dates)
     name = Path(path).resolve().name
     loaded = LoadedGraph(graph, report.milder_notices(), name, tuple(report.suspicions))
-    if report.hidden_fields:
-        shown = hide_fields(graph, report.hidden_fields)
-        loaded = dataclasses.replace(loaded, graph=shown, truth=graph)
-    return loaded
+    return without_fields(loaded, report.hidden_fields)
 
 
 def synthetic_settings(data_config: ConfigDict) -> SyntheticSettings:

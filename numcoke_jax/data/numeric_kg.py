@@ -14,8 +14,9 @@ from numcoke_jax.data.load import build_facts, build_graph, load_folder
 from numcoke_jax.data.tables.cells import given_table
 from numcoke_jax.data.tables.comparisons import OWN_TABLE, ComparisonSettings
 from numcoke_jax.data.tables.facts import DEFAULT_SHARES, FactChoice
-from numcoke_jax.data.tables.known import EntityTable
+from numcoke_jax.data.tables.known import RELATION_SUFFIX, EntityTable
 from numcoke_jax.data.tables.own import INDEX, compared_fields, no_text, own_table
+from numcoke_jax.data.variants import without_fields
 from numcoke_jax.system.errors import UserError, plural, plural_of
 
 Table: TypeAlias = pd.DataFrame | str | Path  # a table of pandas, or where a file with one is
@@ -92,6 +93,12 @@ class NumericKG:
         entities, compared = compared_fields(own_table(file, names, compared, stored, symbolic), compared)
         return cls.compared(entities, compared, dataclasses.replace(OWN_TABLE, **settings))
 
+    @property
+    def compared_relations(self) -> tuple[str, ...]:
+        """The relations that compare a table's values; () for another graph."""
+        fields = self.comparisons["relations"] if self.comparisons is not None else ()
+        return tuple(field + RELATION_SUFFIX for field in fields)
+
     @classmethod
     def compared(
         cls, entities: EntityTable, relations: Sequence[str], settings: ComparisonSettings
@@ -113,6 +120,7 @@ class NumericKG:
         name: str | Sequence[str] = (),
         fields: str | Sequence[str] = (),
         categories: str | Sequence[str] = (),
+        hide: str | Sequence[str] = (),
         dates: str = "",
         parse: str = "",
         split: Sequence[float] | str = DEFAULT_SHARES,
@@ -130,6 +138,7 @@ class NumericKG:
           name: the columns of the attributes that name an entity.
           fields: columns of the attributes that become literals; (): every one that holds numbers only.
           categories, dates, parse: as in `from_table`, of the attributes; such facts are for training.
+          hide: fields that no model is given: facts may compare them, and measures look at them.
           split: shares of train, valid and test; "order:COLUMN", whose earlier rows train and later ones
             test; or "column:COLUMN", whose cells are train, valid or test.
           seed: of a split at random.
@@ -160,7 +169,7 @@ class NumericKG:
             tables = [given_table(f"facts {place}", table) for place, table in enumerate(facts, 1)]
         if not tables:
             raise UserError("facts: an empty list; give a table, or several")
-        return cls(build_facts(tables, entities, chosen))
+        return cls(without_fields(build_facts(tables, entities, chosen), listed(hide)))
 
     @classmethod
     def from_folder(cls, path: str | Path, *, bad_values: str = "error", dates: str = "") -> "NumericKG":

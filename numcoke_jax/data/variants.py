@@ -14,7 +14,16 @@ from typing import Any
 import numpy as np
 
 from numcoke_jax.config.schema import choices
-from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, Vocabulary, fact_keys
+from numcoke_jax.data.graph import (
+    HEAD,
+    RELATION,
+    SPLITS,
+    TAIL,
+    LoadedGraph,
+    NumericGraph,
+    Vocabulary,
+    fact_keys,
+)
 from numcoke_jax.system.errors import UserError, did_you_mean, list_some
 
 STREAM, REVERSED_STREAM = 5, 7  # of `data.seed`, so that no other draw changes
@@ -144,7 +153,7 @@ def without_unseen_relations(graph: NumericGraph) -> NumericGraph:
     return dataclasses.replace(graph, valid=valid, test=test)
 
 
-def hide_fields(graph: NumericGraph, hidden: Sequence[str]) -> NumericGraph:
+def hide_fields(graph: NumericGraph, hidden: Sequence[str], where: str = "data.hide") -> NumericGraph:
     """The graph without the literals of some fields; its facts stay.
 
     Raises:
@@ -155,12 +164,19 @@ def hide_fields(graph: NumericGraph, hidden: Sequence[str]) -> NumericGraph:
     if unknown:
         hint = did_you_mean(unknown[0], fields)
         listed = list_some(list(fields), len(fields), "fields")
-        raise UserError(f"data.hide: the graph has no field {unknown[0]!r}{hint}; it has {listed}")
+        raise UserError(f"{where}: the graph has no field {unknown[0]!r}{hint}; it has {listed}")
     kept = [place for place, name in enumerate(fields) if name not in hidden]
     names = dataclasses.replace(graph.vocabulary, fields=tuple(fields[place] for place in kept))
     return dataclasses.replace(
         graph, vocabulary=names, values=graph.values[:, kept], observed=graph.observed[:, kept]
     )
+
+
+def without_fields(loaded: LoadedGraph, hidden: Sequence[str]) -> LoadedGraph:
+    """The graph without the literals of some fields, which it keeps as the truth that measures look at."""
+    if not hidden:
+        return loaded
+    return dataclasses.replace(loaded, graph=hide_fields(loaded.graph, hidden, "hide"), truth=loaded.graph)
 
 
 def reversed_facts(graph: NumericGraph, share: float, *, seed: int) -> NumericGraph:

@@ -4,7 +4,7 @@ They are the shipped ones, the preset "numeric", which decides comparisons with 
 chosen by facts against their reverses if every relation is a strict order, else among all tails.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 from ml_collections import ConfigDict
@@ -21,13 +21,15 @@ SHIPPED = "numeric"
 SHOWN_NOISY = 3
 
 
-def chosen_config(graph: NumericGraph, preset: str = "", *, compared: bool = False) -> tuple[ConfigDict, str]:
+def chosen_config(
+    graph: NumericGraph, preset: str = "", *, compared: Collection[str] = ()
+) -> tuple[ConfigDict, str]:
     """The config for a graph, apart from where it is, and one line that says what was chosen and why.
 
     Args:
       graph: its training and validation facts are looked at.
       preset: one of `presets.PRESETS`; "": the shipped one.
-      compared: its comparisons are those of a table's values: strict, whatever a few facts look like.
+      compared: relations that compare the values of a table: strict, whatever a few facts look like.
 
     Raises:
       UserError: there is no such preset.
@@ -35,11 +37,12 @@ def chosen_config(graph: NumericGraph, preset: str = "", *, compared: bool = Fal
     config = default_config()
     apply_preset(config, preset or SHIPPED)
     facts = np.concatenate([graph.train, graph.valid])
-    compare = set(comparative_relations(graph.train, graph.num_relations))
-    noisy = {name: share for relation, name, share in _noisy(graph, facts) if relation in compare}
+    known = {place for place, name in enumerate(graph.vocabulary.relations) if name in compared}
+    compare = known.union(comparative_relations(graph.train, graph.num_relations))
+    noisy = {name: share for relation, name, share in _noisy(graph, facts) if relation in compare - known}
     others = graph.num_relations - len(compare)
     strict = len(compare) - len(noisy)
-    config.eval.selection = "seen" if (noisy or others) and not compared else "reversed"
+    config.eval.selection = "seen" if noisy or others else "reversed"
     found = []
     if strict:
         found.append(plural(strict, "strict comparison"))

@@ -55,6 +55,11 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
             "there is no neg.txt and train.negatives=given; set train.unknown_weight above 0, add a neg.txt, "
             "or set train.negatives=reversed if the relations are strict orders"
         )
+    blind = bool(len(graph.valid) and np.isin(graph.valid[:, RELATION], sizes.decided).all())
+    blind = blind and not nothing_to_train
+    if blind:
+        told = "valid has no fact of a relation that is trained: the last epoch counts, not the best"
+        loaded = loaded.noting(told)
     epochs = 1 if nothing_to_train else train.epochs or choose_epochs(batches.steps_per_epoch)
     if not nothing_to_train and not train.epochs:
         steps = plural(batches.steps_per_epoch, "step")
@@ -78,6 +83,7 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
         sizes=sizes,
         total_steps=total_steps,
         nothing_to_train=nothing_to_train,
+        blind=blind,
         held_out=held_out,
     )
 

@@ -360,7 +360,9 @@ def _validate(loop: Loop, queries_per_second: float | None) -> None:
         ) from None
     metrics = selection_metrics(run, ranks)
     epoch = step // run.batches.steps_per_epoch
-    update = loop.progress.patience.update(metrics["mrr"], epoch=epoch, step=step)
+    patience = loop.progress.patience
+    metric = None if run.blind and patience.best is None else metrics["mrr"]
+    update = patience.update(metric, epoch=epoch, step=step)
     loop.state = run.without_losses(loop.state)
     loop.progress = dataclasses.replace(loop.progress, patience=update.state, validated_step=step)
     loop.log.write(step, "train", {**losses, "queries_per_second": queries_per_second}, epoch=epoch)

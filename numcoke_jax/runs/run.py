@@ -47,6 +47,7 @@ class Run:
       sizes: of the graph, with the relations that an order core decides.
       total_steps: steps of all epochs.
       nothing_to_train: whether all is fitted before the first step, which is then the only one.
+      blind: whether validation cannot tell one epoch from another, as it has no fact of what is trained.
       held_out: the entities that `eval.inductive` keeps out of the graph.
     """
 
@@ -62,6 +63,7 @@ class Run:
     sizes: GraphSizes
     total_steps: int
     nothing_to_train: bool = False
+    blind: bool = False
     held_out: NewEntities | None = None
 
     @property

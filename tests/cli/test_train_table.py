@@ -106,6 +106,17 @@ def test_a_mistake_is_one_line_and_writes_nothing(words: list[str], line: str) -
     assert sorted(path.name for path in Path().iterdir()) == ["graph", "towns.csv"]
 
 
+def test_categories_are_chosen_among_all_tails_and_comparisons_stay_strict(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The reverse of (town, region, north) is no candidate: against it every epoch has an MRR of 1."""
+    frame = pd.read_csv("towns.csv").assign(region=["north", "south", "west"] * 10)
+    frame.to_csv("towns.csv", index=False)
+    command = parse_command_line([*TRAIN, "--categories=region"])
+    assert "eval.selection=seen; 1 strict comparison, 1 relation of another kind" in command.chosen
+    assert parse_command_line(TRAIN).config.eval.selection == "reversed"
+
+
 def test_columns_with_commas_are_named_beside_others() -> None:
     known = ["a, b", "a", "c", " d"]
     assert split_names("--fields", "a, b,c", known) == ("a, b", "c")

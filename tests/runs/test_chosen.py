@@ -1,18 +1,22 @@
 """The settings of a graph without a config, and what is said about them."""
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from numcoke_jax.api import NumericKG, train
+from numcoke_jax import api
+from numcoke_jax.api import NumericKG
 from numcoke_jax.cli.command_line import parse_command_line
 from numcoke_jax.cli.main import main
 from numcoke_jax.config.files import graph_folder
 from numcoke_jax.data.load import load_folder
 from numcoke_jax.runs.chosen import chosen_config
+from numcoke_jax.runs.create import create_run
 from numcoke_jax.system.errors import UserError
-from tests.tiny_runs import write_folder
+from tests.tiny_runs import config_of, numcoke, train, write_folder
 
 STRICT = [(i, j) for i in range(12) for j in range(i) if (i + j) % 3]
 
@@ -116,8 +120,26 @@ def test_a_noisy_graph_trains_without_a_config(tmp_path: Path, capsys: pytest.Ca
     shown = " ".join(capsys.readouterr().out.split())
     assert "eval.selection=seen; 1 noisy comparison (beat: 3% of pairs both ways), 2 fields" in shown
     kg = NumericKG.from_folder(folder)
-    model = train(kg, workdir=tmp_path / "python")
+    model = api.train(kg, workdir=tmp_path / "python")
     assert "eval.selection=seen; 1 noisy" in " ".join(capsys.readouterr().out.split())
     assert model.trained.run.config.eval.selection == "seen"
     answers = model.predict("e5", "beat", top=3)
     assert np.isfinite(answers["probability"]).all()
+
+
+def test_the_last_epoch_counts_where_validation_has_no_fact_of_what_is_trained(tmp_path: Path) -> None:
+    """Categories are facts for training only: to stop at the first validation would leave them unlearned."""
+    names = [f"p{place:02d}" for place in range(12)]
+    facts = pd.DataFrame([(names[h], names[t]) for h, t in STRICT], columns=["taller", "smaller"])
+    attributes = pd.DataFrame({"name": names, "height": np.arange(12.0), "kind": ["x", "y", "z"] * 4})
+    kg = NumericKG.from_facts(
+        facts, attributes, head="taller", tail="smaller", relation="above", name="name", categories="kind"
+    )
+    config = numcoke(config_of(tmp_path, train__patience=1, score__order_core=True))
+    run = create_run(config, kg.loaded)
+    assert run.blind and any("the last epoch counts, not the best" in line for line in run.loaded.notices)
+    report, shown = train(run, tmp_path / "run")
+    assert report["best_epoch"] == config.train.epochs and report["selection_mrr"] is None
+    assert "stopped early" not in shown and shown.count(" best\n") == config.train.epochs
+    whole = dataclasses.replace(kg.loaded.graph, valid=kg.loaded.graph.train)
+    assert not create_run(config, dataclasses.replace(kg.loaded, graph=whole)).blind
