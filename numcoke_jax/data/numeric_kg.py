@@ -11,7 +11,7 @@ from numcoke_jax.data.files.folder import BAD_VALUES, NO_DATES
 from numcoke_jax.data.files.numbers import Reading
 from numcoke_jax.data.graph import SPLITS, LoadedGraph, NumericGraph
 from numcoke_jax.data.load import build_facts, build_graph, load_folder
-from numcoke_jax.data.tables.cells import given_table
+from numcoke_jax.data.tables.cells import TableFile, given_table
 from numcoke_jax.data.tables.comparisons import OWN_TABLE, ComparisonSettings
 from numcoke_jax.data.tables.facts import DEFAULT_SHARES, FactChoice
 from numcoke_jax.data.tables.known import RELATION_SUFFIX, EntityTable
@@ -161,15 +161,8 @@ class NumericKG:
         entities, reading, index = None, Reading(dates, parse), INDEX if INDEX in chosen.name else ""
         if attributes is not None:
             entities = given_table("attributes", attributes, reading, index)
-        if isinstance(facts, Mapping) or not isinstance(facts, Table | Iterable):
-            raise UserError(f"facts: needs a table, or a list of tables, got a {type(facts).__name__}")
-        if isinstance(facts, Table):
-            tables = [given_table("facts", facts)]
-        else:
-            tables = [given_table(f"facts {place}", table) for place, table in enumerate(facts, 1)]
-        if not tables:
-            raise UserError("facts: an empty list; give a table, or several")
-        return cls(without_fields(build_facts(tables, entities, chosen), listed(hide)))
+        built = build_facts(_fact_tables(facts), entities, chosen)
+        return cls(without_fields(built, listed(hide)))
 
     @classmethod
     def from_folder(cls, path: str | Path, *, bad_values: str = "error", dates: str = "") -> "NumericKG":
@@ -183,6 +176,17 @@ class NumericKG:
         if bad_values not in BAD_VALUES:
             raise UserError(f"bad_values: must be one of {', '.join(BAD_VALUES)}, got {bad_values!r}")
         return cls(load_folder(str(path), bad_values=bad_values, dates=Reading(dates).dates or NO_DATES))
+
+
+def _fact_tables(facts: Table | Sequence[Table]) -> list[TableFile]:
+    if isinstance(facts, Mapping) or not isinstance(facts, Table | Iterable):
+        raise UserError(f"facts: needs a table, or a list of tables, got a {type(facts).__name__}")
+    if isinstance(facts, Table):
+        return [given_table("facts", facts)]
+    tables = [given_table(f"facts {place}", table) for place, table in enumerate(facts, 1)]
+    if not tables:
+        raise UserError("facts: an empty list; give a table, or several")
+    return tables
 
 
 def listed(given: str | Iterable[str]) -> list[str]:

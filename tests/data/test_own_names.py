@@ -97,7 +97,7 @@ def test_fields_with_two_values_are_compared_only_if_they_are_named() -> None:
 def test_hidden_fields_are_for_measures_alone() -> None:
     facts = pd.DataFrame({"taller": ["a", "b", "c"], "smaller": ["b", "c", "d"]})
     people = pd.DataFrame({"name": list("abcd"), "height": [4.0, 3.0, 2.0, 1.0], "age": [1.0, 5.0, 3.0, 2.0]})
-    ends = {"head": "taller", "tail": "smaller", "relation": "above", "name": "name"}
+    ends: dict[str, Any] = {"head": "taller", "tail": "smaller", "relation": "above", "name": "name"}
     hidden = NumericKG.from_facts(facts, people, hide="height", **ends).loaded
     assert hidden.graph.vocabulary.fields == ("age",)
     assert hidden.truth is not None and hidden.truth.vocabulary.fields == ("age", "height")
