@@ -143,11 +143,9 @@ def refuse_existing(folder: Path) -> None:
 
 def tell_written(notices: Iterable[str], folder: Path) -> int:
     """What the commands that write a graph end with: the notices, where it is, exit code 0."""
-    from numcoke_jax.system.console import Console  # which no wrong flag should wait for
-
-    console = Console()
-    for notice in (*notices, f"written: {folder}"):
-        console.note(notice)
+    for notice in notices:
+        print(notice)
+    print(f"written: {folder}")
     return 0
 
 

@@ -72,8 +72,12 @@ def test_a_dropped_interrupt_is_taken_again_without_a_word(
         time.sleep(60.0)
         return 0
 
-    with sent_inside(moment, signal.SIGINT) as trigger:
-        assert run_command(action) == 130
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
+    try:
+        with sent_inside(moment, signal.SIGINT) as trigger:
+            assert run_command(action) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert capsys.readouterr().err == "error: interrupted\n"
 
 
@@ -140,6 +144,7 @@ import atexit, os, signal
 from numcoke_jax.cli.commands import run_command
 from numcoke_jax.system.termination import Termination
 atexit.register(lambda: os._exit(9))  # as JAX may crash there
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
 def action():
     with Termination().watching():
         print("begun")
