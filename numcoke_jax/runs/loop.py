@@ -27,7 +27,14 @@ from numcoke_jax.runs.memory import (
     out_of_memory_told,
 )
 from numcoke_jax.runs.report import finished_report, rank_and_report, set_report_aside
-from numcoke_jax.runs.resume import Progress, checkpoints_of, is_complete, newest_state, selection_metrics
+from numcoke_jax.runs.resume import (
+    Progress,
+    checkpoints_of,
+    chosen_by,
+    is_complete,
+    newest_state,
+    selection_metrics,
+)
 from numcoke_jax.runs.run import Run
 from numcoke_jax.runs.screen import Screen
 from numcoke_jax.runs.stored import Report
@@ -361,8 +368,7 @@ def _validate(loop: Loop, queries_per_second: float | None) -> None:
     metrics = selection_metrics(run, ranks)
     epoch = step // run.batches.steps_per_epoch
     patience = loop.progress.patience
-    metric = None if run.blind and patience.best is None else metrics["mrr"]
-    update = patience.update(metric, epoch=epoch, step=step)
+    update = patience.update(chosen_by(run, metrics, patience), epoch=epoch, step=step)
     loop.state = run.without_losses(loop.state)
     loop.progress = dataclasses.replace(loop.progress, patience=update.state, validated_step=step)
     loop.log.write(step, "train", {**losses, "queries_per_second": queries_per_second}, epoch=epoch)

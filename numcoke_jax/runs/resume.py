@@ -185,7 +185,7 @@ def keep_best(run: Run, checkpoints: Checkpoints, progress: Progress, warn: Warn
             restored = checkpoints.restore(name)
             if 0 < name.step == restored.progress["validated_step"]:
                 ranks = run.evaluator.for_selection(restored.state.params)
-                left[name] = selection_metrics(run, ranks)["mrr"]
+                left[name] = chosen_by(run, selection_metrics(run, ranks), progress.patience)
     if not left:
         raise UserError(
             f"{fault}; no other validated checkpoint is left: restore a copy of it, or archive the run with "
@@ -193,7 +193,7 @@ def keep_best(run: Run, checkpoints: Checkpoints, progress: Progress, warn: Warn
         )
 
     def rank(name: Name) -> tuple[float, int]:
-        metric = left[name]  # None without validation facts: the newest counts as the best
+        metric = left[name]  # None where validation tells nothing: the newest counts as the best
         return (0.0, name.step) if metric is None else (metric, -name.step)
 
     best = max(left, key=rank)
@@ -210,3 +210,11 @@ def selection_metrics(run: Run, ranks: Mapping[str, Mapping[str, Any]]) -> Mappi
     Validation maximises their "mrr", which is None without validation facts.
     """
     return ranks["exclude_self" if run.config.eval.exclude_self else "all"]
+
+
+def chosen_by(run: Run, metrics: Mapping[str, Any], patience: PatienceState) -> float | None:
+    """What the best checkpoint is chosen by; None without validation facts, or if the run is blind.
+
+    A blind run that an earlier version began is chosen by the number that it was chosen by then.
+    """
+    return None if run.blind and patience.best is None else metrics["mrr"]

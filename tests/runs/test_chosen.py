@@ -15,6 +15,7 @@ from numcoke_jax.config.files import graph_folder
 from numcoke_jax.data.load import load_folder
 from numcoke_jax.runs.chosen import chosen_config
 from numcoke_jax.runs.create import create_run
+from numcoke_jax.runs.resume import PatienceState, chosen_by
 from numcoke_jax.system.errors import UserError
 from tests.tiny_runs import config_of, numcoke, train, write_folder
 
@@ -141,5 +142,8 @@ def test_the_last_epoch_counts_where_validation_has_no_fact_of_what_is_trained(t
     report, shown = train(run, tmp_path / "run")
     assert report["best_epoch"] == config.train.epochs and report["selection_mrr"] is None
     assert "stopped early" not in shown and shown.count(" best\n") == config.train.epochs
+    metrics = {"mrr": 0.5}
+    assert chosen_by(run, metrics, PatienceState()) is None
+    assert chosen_by(run, metrics, PatienceState(0.4, 1, 3, 0)) == 0.5, "as an earlier version began it"
     whole = dataclasses.replace(kg.loaded.graph, valid=kg.loaded.graph.train)
     assert not create_run(config, dataclasses.replace(kg.loaded, graph=whole)).blind
