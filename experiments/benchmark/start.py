@@ -98,41 +98,54 @@ def measure(repeats: int, core: int) -> list[dict[str, Any]]:
       UserError: a command ended with another exit code than it should.
     """
     with tempfile.TemporaryDirectory() as scratch:
-        cache = Path(scratch) / "cache"
-        environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "JAX_PLATFORMS": "cpu"}
-        environment.pop("JAX_COMPILATION_CACHE_DIR", None)
-        rows = []
+        cache, rows = Path(scratch) / "cache", []
         for wait in waits(Path(scratch)):
             timed = []
             for _ in range(repeats):
                 if wait.cold:
                     shutil.rmtree(cache, ignore_errors=True)
-                timed.append(_timed(wait, environment, core))
+                code, *seconds = in_a_process(wait.arguments, cache, core)
+                if code != wait.code:
+                    command = " ".join(wait.arguments)
+                    raise UserError(f"{wait.what}: exit code {code} in place of {wait.code}: {command}")
+                timed.append(seconds)
             cpu, wall = zip(*timed, strict=True)
             rows.append({"what": wait.what, "goal": wait.goal, "cpu_seconds": cpu, "wall_seconds": wall})
         return rows
 
 
-def _timed(wait: Wait, environment: Mapping[str, str], core: int) -> tuple[float, float]:
-    """CPU and wall-clock seconds of one process."""
+def in_a_process(
+    arguments: Sequence[str], cache: Path, core: int, errors: Any = subprocess.DEVNULL
+) -> tuple[int, float, float]:
+    """Runs the interpreter on the CPU, in a fresh process on one core.
+
+    Args:
+      arguments: of the interpreter.
+      cache: its cache folder, where compiled functions are kept.
+      core: the one that it is bound to.
+      errors: an open file for its standard error.
+
+    Returns:
+      The exit code, -N if signal N ended it; its CPU seconds (user and system, all threads); wall-clock
+      seconds.
+    """
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "JAX_PLATFORMS": "cpu"}
+    environment.pop("JAX_COMPILATION_CACHE_DIR", None)
     began, cores = time.perf_counter(), os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})  # a child starts with those of its parent
     try:
         child = subprocess.Popen(
-            [sys.executable, *wait.arguments],
+            [sys.executable, *arguments],
             cwd=REPOSITORY,
             env=environment,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stderr=errors,
         )
     finally:
         os.sched_setaffinity(0, cores)
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode != wait.code:
-        command = " ".join(wait.arguments)
-        raise UserError(f"{wait.what}: exit code {child.returncode} in place of {wait.code}: {command}")
-    return usage.ru_utime + usage.ru_stime, time.perf_counter() - began
+    return child.returncode, usage.ru_utime + usage.ru_stime, time.perf_counter() - began
 
 
 def show(rows: Sequence[Mapping[str, Any]]) -> None:
