@@ -22,7 +22,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -36,7 +36,6 @@ from experiments.rounds import refuse_flags, round_command
 from numcoke_jax.cli.commands import OneLineParser, as_file, run_command
 from numcoke_jax.config.files import shipped_configs
 from numcoke_jax.data.public.downloads import FOLDER_VARIABLE
-from numcoke_jax.runs.file_names import REPORT_FILE
 from numcoke_jax.runs.stored import read_report
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.system.files import write_json_atomically
@@ -50,8 +49,8 @@ COLUMNS = ("config", "epochs", "95 %", "epoch", "best", "epoch", "all", "test MR
 def record(arguments: Sequence[str], history: str, budget: int | None) -> NoReturn:
     """`numcoke ARGUMENTS`, which train, in this process; each validation adds a line to the file `history`.
 
-    Its keys: epoch, mrr, best (so far), cpu_seconds of this process and the clock, `time.perf_counter()`.
-    The system ends the process after `budget` CPU seconds (None: never).
+    Its keys: epoch, mrr, best (so far), cpu_seconds of this process.  The system ends the process after
+    `budget` CPU seconds (None: never).
     """
     if budget:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -63,9 +62,9 @@ def record(arguments: Sequence[str], history: str, budget: int | None) -> NoRetu
     class Recorded(screen.Screen):
         def validation(self, row: Mapping[str, Any]) -> None:
             super().validation(row)
-            times = {"cpu_seconds": time.process_time(), "clock": time.perf_counter()}
+            kept = {key: row[key] for key in ("epoch", "mrr", "best")}
             with open(history, "a", encoding="utf-8") as file:
-                file.write(json.dumps({key: row[key] for key in ("epoch", "mrr", "best")} | times) + "\n")
+                file.write(json.dumps({**kept, "cpu_seconds": time.process_time()}) + "\n")
 
     def refuse(source: Any, folder: Path) -> NoReturn:
         names = ", ".join(file.name for file in source.files)
@@ -80,32 +79,26 @@ def measure(config: str, extra: Sequence[str], core: int, budget: int | None) ->
     """One run from a cold start.
 
     Returns:
-      config; history, as `record` writes it but with wall_seconds since the start; ended: "report", "budget"
-      or why it failed; cpu_seconds and wall_seconds of the whole command; load, the number of processes that
-      wanted to run before; test_mrr, None unless it ended with a report.
+      config; history, as `record` writes it; ended: "report", "budget" or why it failed; cpu_seconds and
+      wall_seconds of the whole command; load, the number of processes that wanted to run before; test_mrr,
+      None unless it ended with a report.
     """
     with tempfile.TemporaryDirectory() as scratch:
         history, workdir, told = (Path(scratch) / name for name in ("history", "run", "errors"))
         code = RECORD.format(["train", config, f"--workdir={workdir}", *extra], str(history), budget)
-        load, began = os.getloadavg()[0], time.perf_counter()
+        load = os.getloadavg()[0]
         with told.open("wb") as errors:
             exit_code, cpu, wall = in_a_process(("-c", code), Path(scratch) / "cache", core, errors)
         lines = history.read_text().splitlines() if history.exists() else []
-        rows = [json.loads(line) for line in lines]
-        for row in rows:
-            row["wall_seconds"] = row.pop("clock") - began
-        stopped = exit_code == -signal.SIGXCPU
-        errors_told = told.read_text(errors="replace").split("error: ")[-1].strip()
-        ended = "report" if exit_code == 0 else "budget" if stopped else errors_told or f"exit {exit_code}"
-        done = exit_code == 0 and (workdir / REPORT_FILE).exists()
+        reason = told.read_text(errors="replace").split("error: ")[-1].strip() or f"exit code {exit_code}"
         return {
             "config": config,
-            "history": rows,
-            "ended": ended,
+            "history": [json.loads(line) for line in lines],
+            "ended": {0: "report", -signal.SIGXCPU: "budget"}.get(exit_code, reason),
             "cpu_seconds": cpu,
             "wall_seconds": wall,
             "load": load,
-            "test_mrr": read_report(workdir)["test"]["mrr"] if done else None,
+            "test_mrr": None if exit_code else read_report(workdir)["test"]["mrr"],
         }
 
 
@@ -134,7 +127,7 @@ def cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (*shown, seconds(row["cpu_seconds"]), "unknown" if mrr is None else f"{mrr:.4f}")
 
 
-def show(rows: Iterable[Mapping[str, Any]]) -> None:
+def show(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print the table, and which runs are not in it."""
     table = Table(
         title="CPU seconds of one core from a cold start, nothing compiled before",
@@ -192,8 +185,10 @@ def _run(arguments: Sequence[str]) -> int:
     rows = []
     for config in named:
         rows.append(measure(config, extra, options.core, options.budget))
+        print(f"{config}: {rows[-1]['ended']} after {rows[-1]['cpu_seconds']:,.0f} CPU s", flush=True)
         if options.json:
-            write_json_atomically(options.json, {"rows": rows, "share": SHARE, "budget": options.budget})
+            figures = {"rows": rows, "share": SHARE, "budget": options.budget, "flags": extra}
+            write_json_atomically(options.json, figures)
     show(rows)
     return 0
 
