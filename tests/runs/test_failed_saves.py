@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -16,6 +17,7 @@ from numcoke_jax.runs.checkpoints import (
     PARTIAL,
     Checkpoints,
     Name,
+    nonfinite_arrays,
 )
 from numcoke_jax.system.errors import UserError
 from tests.disks import small_disk
@@ -35,6 +37,20 @@ def test_what_is_not_finite_is_never_saved(saved: Path, bad: float) -> None:
         with pytest.raises(FloatingPointError, match=r"opt_state/0/mu/table"):
             checkpoints.save(state.replace(opt_state=moments), PROGRESS, best_step=10)
     assert snapshot(saved) == before
+
+
+@pytest.mark.parametrize("backend", ["cpu", "gpu"])
+def test_host_and_device_find_the_same_arrays(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    largest = np.finfo(np.float32).max
+    tree = {
+        "good": jnp.array([[largest, -largest], [0.0, -0.0]]),
+        "none": jnp.zeros((0, 3)),
+        "ids": jnp.array([2**31 - 1]),
+        **{str(bad): jnp.array([1.0, bad, -1.0]) for bad in (np.nan, np.inf, -np.inf)},
+        "half": jnp.array([0.0, np.nan], jnp.bfloat16),
+    }
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    assert nonfinite_arrays(tree) == ["-inf", "half", "inf", "nan"]
 
 
 def test_a_save_that_is_killed_leaves_the_earlier_ones_and_a_rest_that_is_removed(
