@@ -128,7 +128,7 @@ class Model:
             with these columns; an order core places the new entities by them, too.
 
         Returns:
-          Columns head, relation, rank, tail, score, probability, known.
+          Columns head, relation, rank, tail, score, probability (NaN where unknown), known.
 
         Raises:
           UserError: a name does not exist (the message has the closest ones), or an argument has no meaning.
@@ -174,8 +174,8 @@ class Model:
           triples: rows (head, relation, tail) of names, or a table with these columns.
 
         Returns:
-          Columns head, relation, tail, score, probability and likelier: for a relation that compares, which
-          of the two more likely stands above the other, "" if neither does; "" for other relations.
+          Columns head, relation, tail, score, probability (NaN where unknown) and likelier: for a relation that
+          compares, which of the two more likely stands above the other, "" if neither does; "" for others.
 
         Raises:
           UserError: a row does not have three names, or a name does not exist (with the closest ones).

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numcoke_jax.data.variants import SIDES
-from numcoke_jax.system.console import Console, shown_value
+from numcoke_jax.system.console import Console, shown_probability, shown_value
 from numcoke_jax.system.files import write_bytes_atomically
 
 if TYPE_CHECKING:
@@ -118,7 +118,8 @@ def _width(width: float) -> str:
 
 
 def _verdict(found: Mapping[str, Any]) -> str:
-    return f"rank {found['rank']:g}, probability {found['probability']:.1%}, score {found['score']:.3f}"
+    probability = shown_probability(found["probability"])
+    return f"rank {found['rank']:g}, probability {probability}, score {found['score']:.3f}"
 
 
 def _sum(found: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from numcoke_jax.cli.query_files import name_lines
 from numcoke_jax.inference.names import Names
-from numcoke_jax.system.console import Console
+from numcoke_jax.system.console import Console, shown_probability
 from numcoke_jax.system.errors import UserError, plural, printable, shown_path
 
 SHOWN_PAIRS = 20
@@ -70,7 +70,7 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 def show_pairs(frame: pd.DataFrame, console: Console) -> None:
     """The first rows of scored triples on the screen, and how many more there are."""
     rows = [
-        (head, relation, tail, f"{score:.3f}", f"{probability:.1%}", likelier)
+        (head, relation, tail, f"{score:.3f}", shown_probability(probability), likelier)
         for head, relation, tail, score, probability, likelier in frame[:SHOWN_PAIRS].itertuples(
             index=False, name=None
         )

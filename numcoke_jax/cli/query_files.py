@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -112,7 +113,7 @@ def _csv_writer(path: Path, columns: Sequence[str]) -> Iterator[Callable[[pd.Dat
     with open(path, "w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(columns)
-        yield lambda frame: rows.writerows(frame.itertuples(index=False, name=None))
+        yield lambda frame: rows.writerows(_rows(frame))
 
 
 @contextlib.contextmanager
@@ -146,8 +147,14 @@ def _parquet_writer(path: Path, columns: Sequence[str]) -> Iterator[Callable[[pd
 
 
 def _json_rows(frame: pd.DataFrame, columns: Sequence[str]) -> Iterator[str]:
-    for row in frame.itertuples(index=False, name=None):
+    for row in _rows(frame):
         yield json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False)
+
+
+def _rows(frame: pd.DataFrame) -> Iterator[list[Any]]:
+    """The rows, None for NaN: an empty cell, or null."""
+    for row in frame.itertuples(index=False, name=None):
+        yield [None if value != value else value for value in row]
 
 
 _WRITERS: dict[

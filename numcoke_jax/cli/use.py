@@ -13,6 +13,7 @@ from numcoke_jax.cli.pairs import read_pairs, show_pairs
 from numcoke_jax.cli.query_files import answer_writer, name_lines, read_queries
 from numcoke_jax.data.files.numbers import Reading
 from numcoke_jax.data.tables.cells import read_table
+from numcoke_jax.evaluation.calibration import LEAST_LABELS
 from numcoke_jax.inference.explain import explain
 from numcoke_jax.inference.impute import impute
 from numcoke_jax.inference.intervals import cell_frame
@@ -25,7 +26,7 @@ from numcoke_jax.inference.trained import Trained, load_trained
 from numcoke_jax.inference.what_if import read_changes
 from numcoke_jax.runs.memory import USE_REMEDY, out_of_memory_told
 from numcoke_jax.runs.unseen import NewEntities
-from numcoke_jax.system.console import Console
+from numcoke_jax.system.console import Console, shown_probability
 from numcoke_jax.system.errors import UserError, plural, plural_of, shown_path
 from numcoke_jax.system.files import home_path, write_json_atomically
 
@@ -112,7 +113,10 @@ def _score_pairs(options: argparse.Namespace, predictor: Predictor, names: Names
 def _write(
     options: argparse.Namespace, frame: pd.DataFrame, columns: Sequence[str], console: Console
 ) -> None:
-    """The file of --out, if there is one."""
+    """The file of --out, if there is one, and why probabilities are unknown, if any is."""
+    if "probability" in frame and frame["probability"].isna().any():
+        why = f"fewer than {LEAST_LABELS} validation facts are like these, or training has the fact"
+        console.note(f"unknown probabilities: {why}; see docs/report.md")
     if options.out is not None:
         with answer_writer(options.out, columns) as write:
             write(frame)
@@ -145,7 +149,7 @@ def _show_answers(frame: pd.DataFrame, query: tuple[str, str, str], remark: str,
     end = "head" if query[0] == "?" else "tail"
     shown = frame[["rank", end, "score", "probability", "known"]]
     rows = [
-        (f"{rank:g}", name, f"{score:.3f}", f"{probability:.1%}", known)
+        (f"{rank:g}", name, f"{score:.3f}", shown_probability(probability), known)
         for rank, name, score, probability, known in shown.itertuples(index=False, name=None)
     ]
     console.table("  ".join(query), remark, (">rank", end, ">score", ">probability", "known"), rows)

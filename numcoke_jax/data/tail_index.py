@@ -5,6 +5,7 @@ linear in the triples; a dense row over all entities exists only while it is ask
 """
 
 import dataclasses
+import functools
 
 import numpy as np
 
@@ -81,6 +82,16 @@ class TailIndex:
         wanted = relations * self.num_entities + heads
         position = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
         return np.where(inside & (self.keys[position] == wanted), position, -1)
+
+    def has(self, heads: np.ndarray, relations: np.ndarray | int, tails: np.ndarray) -> np.ndarray:
+        """Whether each (head, relation, tail) is a fact, bool of the broadcast shape."""
+        rows = self.rows(heads, relations)
+        return (rows >= 0) & contains(self._facts, rows * self.num_entities + tails)
+
+    @functools.cached_property
+    def _facts(self) -> np.ndarray:
+        """Int64 [n] packed `row * num_entities + tail`, ascending."""
+        return np.repeat(np.arange(len(self.queries)), self.counts) * self.num_entities + self.tails
 
     def pairs(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """All tails of the given rows, flat: which given row (int64 [k]) and which tail (int32 [k]).

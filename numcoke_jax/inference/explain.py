@@ -46,11 +46,11 @@ def explain(
       predictors: of the model, where many questions are asked; None: new ones.
 
     Returns:
-      head, relation, tail, known (the split that has the fact, or ""), score, probability, rank (filtered by
-      the facts of all splits), terms {name: number}; for NumCoKE also decided_by (its part that decides the
-      relation without the encoder), or else attention {side: {field: [one weight per head]}} and experts
-      {side: [weights]}; for a relation that compares also compared (fields with weight
-      and both values) and, with an order core, order (positions, margin, widths, memberships, noise and the
+      head, relation, tail, known (the split that has the fact, or ""), score, probability (None: unknown),
+      rank (filtered by the facts of all splits), terms {name: number}; for NumCoKE also decided_by (its part
+      that decides the relation without the encoder), or else attention {side: {field: [one weight per head]}}
+      and experts {side: [weights]}; for a relation that compares also compared (fields with weight and both
+      values) and, with an order core, order (positions, margin, widths, memberships, noise and the
       probability that the head stands above the tail); what_if.
 
     Raises:
@@ -106,11 +106,12 @@ def _scores(predictor: Predictor, head: int, relation: int) -> np.ndarray:
 
 def _verdict(
     predictor: Predictor, graph: NumericGraph, scores: np.ndarray, head: int, relation: int, tail: int
-) -> dict[str, float]:
+) -> dict[str, float | None]:
     pair = np.array([head]), np.array([tail])
+    probability = float(predictor.probabilities(scores[tail : tail + 1], *pair, relation)[0])
     return {
         "score": float(scores[tail]),
-        "probability": float(predictor.probabilities(scores[tail : tail + 1], *pair, relation)[0]),
+        "probability": None if np.isnan(probability) else probability,
         "rank": filtered_rank(graph, scores, head, relation, tail),
     }
 

@@ -138,12 +138,12 @@ def _probability(predictor: Predictor, relation: int) -> dict[str, Any]:
     """How a score, or two positions, become a probability under a relation."""
     encoded = predictor.encoded(relation)
     by = encoded.decided_by() if isinstance(encoded, EncodedEntities) else ""
-    scale = predictor.calibration.relations.get(relation, predictor.calibration.common)
+    scale = predictor.calibration.relations.get(relation)
     fitted = getattr(encoded, {ORDER: "order", CLASSES: "classes"}[by]) if by else None
     return {
         "decided_by": by or "score",
-        "temperature": None if by else scale.temperature,
-        "shift": None if by else scale.shift,
+        "temperature": None if by or scale is None else scale.temperature,
+        "shift": None if by or scale is None else scale.shift,
         "noise": None if fitted is None else float(fitted.noise[0]),
         "reversed_share": float(fitted.reversed_share[0]) if isinstance(fitted, OrderPositions) else None,
     }

@@ -55,7 +55,7 @@ class Answers:
       tail: int32 [rows], entity id.
       rank: float64 [rows] among the candidates, ties at their mean rank.
       score: float32 [rows], the raw logit.
-      probability: float64 [rows], by an order core's positions, or calibrated.
+      probability: float64 [rows], by an order core's positions, or calibrated; NaN where unknown.
       known: int8 [rows], position in `SPLITS` of the first split that has the fact, else `NO_SPLIT`.
     """
 
@@ -122,10 +122,19 @@ class Predictor:
     def probabilities(
         self, scores: np.ndarray, heads: np.ndarray, tails: np.ndarray, relation: int
     ) -> np.ndarray:
-        """Probabilities of facts with these scores, float64 [n]: by positions if an order core knows them."""
+        """Probabilities of facts with these scores, float64 [n], NaN where unknown.
+
+        By positions if an order core knows them, else calibrated, of entities that were in the graph.
+        """
         encoded = self.encoded(relation)
-        known = encoded.probabilities(heads, tails) if isinstance(encoded, EncodedEntities) else None
-        return self.calibration.probability(scores, relation) if known is None else known
+        decided = encoded.probabilities(heads, tails) if isinstance(encoded, EncodedEntities) else None
+        if decided is not None:
+            return decided
+        trained = self.graph.index("train")
+        further = trained.rows(heads, relation) >= 0
+        facts = trained.has(heads, relation, tails)
+        found = self.calibration.probability(scores, relation, further=further, trained=facts)
+        return np.where(np.maximum(heads, tails) < self.calibration.entities, found, np.nan)
 
     def encoded(self, relation: int) -> Any:
         """The model's encoding of all entities under `relation`; the newest ones are kept."""

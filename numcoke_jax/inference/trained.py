@@ -34,7 +34,7 @@ class Trained:
 def load_trained(workdir: pathlib.Path, warn: Warn) -> Trained:
     """The run of `workdir`, its data loaded as its config.json says, with its best parameters.
 
-    `warn` reports damaged checkpoints that were passed over, and a report without calibration.
+    `warn` reports damaged checkpoints that were passed over, and a missing report.
 
     Raises:
       UserError: there is no run or no usable checkpoint, or the data are not those of the run.
@@ -51,10 +51,12 @@ def load_trained(workdir: pathlib.Path, warn: Warn) -> Trained:
             state = checkpoints.restore(checkpoints.usable_at(best_step)).state
     where = shown_path(workdir / REPORT_FILE)
     if not (workdir / REPORT_FILE).exists():
-        warn(f"there is no {where}: probabilities are not calibrated; numcoke eval writes it")
+        warn(f"there is no {where}: probabilities of scores are unknown; numcoke eval writes it")
         return Trained(run, state.params)
     report = read_report(workdir)
-    calibration = Calibration.from_report(report.get("calibration"), run.graph.vocabulary.relations, where)
-    if not calibration.fitted:
-        warn(f"{where} has no calibration: probabilities are sigmoids of the raw scores")
+    graph, stored = run.graph, report.get("calibration")
+    if isinstance(stored, dict) and "directions" not in stored:
+        warn(f"{where} is of an earlier version: probabilities of scores are unknown; numcoke eval writes it")
+        stored = None
+    calibration = Calibration.from_report(stored, graph.vocabulary.relations, graph.num_entities, where)
     return Trained(run, state.params, calibration, report)

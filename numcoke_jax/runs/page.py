@@ -33,6 +33,7 @@ from numcoke_jax.runs.run import Run
 from numcoke_jax.runs.screen import METRIC_TITLES, SIDES
 from numcoke_jax.runs.stored import Report
 from numcoke_jax.system.console import shown_share
+from numcoke_jax.system.errors import plural
 from numcoke_jax.system.files import write_bytes_atomically
 from numcoke_jax.system.processes import leads
 from numcoke_jax.system.progress import duration
@@ -275,16 +276,17 @@ def _calibration(report: Report) -> Section | None:
     found = report["calibration"]
     if found is None:
         return None
-    names = {"before": "raw scores", "temperature": "temperature only", "after": "temperature and shift"}
+    names = {"before": "raw scores", "after": "temperature and shift"}
     rows = [
         [f"{split}, {title}", number(found[split][name]["ece"]), number(found[split][name]["nll"])]
         for split in ("valid", "test")
         for name, title in names.items()
     ]
     table = Table("Expected calibration error and negative log-likelihood", ["", "ECE", "NLL"], rows)
-    bins = {title: found["test"][name]["bins"] for name, title in names.items() if name != "temperature"}
+    bins = {title: found["test"][name]["bins"] for name, title in names.items()}
     chart = _figure("Calibration on test facts", reliability_chart, bins)
-    text = f"Fitted on {found['valid']['count']:,} validation scores: temperature {found['temperature']:.3g}."
+    count, relations = found["valid"]["count"], plural(len(found["relations"]), "relation")
+    text = f"By {count:,} validation scores of {relations}; of any other one probabilities are unknown."
     share = found["valid"]["labelled_share"]
     if share < 1.0:
         text += f" The validation rows are about labels, which {shown_share(share)} of the true triples have."

@@ -13,6 +13,7 @@ import numpy as np
 from numcoke_jax.data.graph import RELATION, SPLITS
 from numcoke_jax.data.variants import unseen_relations
 from numcoke_jax.evaluation.calibration import calibrate
+from numcoke_jax.evaluation.labelled_scores import Question
 from numcoke_jax.evaluation.order_measures import order_measures
 from numcoke_jax.evaluation.orders import compared_fields, field_of_relation, orders_of_split, summary
 from numcoke_jax.evaluation.reference_orders import reference_orders
@@ -137,38 +138,35 @@ def _at_its_end(run: Run, progress: Progress, workdir: pathlib.Path) -> bool:
 def calibration_of(run: Run, params: Any) -> dict[str, Any] | None:
     """The result of `calibration.calibrate`; None with `eval.calibration=none` or too few facts.
 
-    Where an order core decides every relation of validation and test, the probabilities are those that are
-    shown, of the head above the tail, and the question is which of the two it is, whatever `eval.selection`
-    says.
+    Of relations that an order core decides, the probabilities are those that are shown, of the head above the
+    tail, and the question is which of the two it is, whatever `eval.selection` says; of those that are read
+    off a value, which class it is.
     """
     if run.config.eval.calibration == "none":
         return None
-    selection, scored = run.config.eval.selection, functools.partial(run.scorer.scored_heads, params)
-    asked = np.concatenate([run.judged.valid, run.judged.test])[:, RELATION]
-    if set(asked.tolist()) <= set(run.sizes.ordered):
-        selection, scored = "reversed", functools.partial(_log_odds_above, run, params)
-    return calibrate(
-        run.judged,
-        scored,
-        kind=run.config.eval.calibration,
-        log_odds=run.sizes.decided,
-        selection=selection,
-        seed=run.config.seed,
-    )
+    sizes, selection = run.sizes, run.config.eval.selection
+    rest = np.setdiff1d(np.arange(run.judged.num_relations), sizes.decided).tolist()
+    scored = functools.partial(run.scorer.scored_heads, params)
+    shown = functools.partial(_log_odds, run, params)
+    questions = [
+        Question(sizes.ordered, shown, "reversed", log_odds=True),
+        Question(sizes.classes, shown, "seen", log_odds=True),
+        Question(rest, scored, selection),
+    ]
+    asked = [question for question in questions if question.relations]
+    return calibrate(run.judged, asked, kind=run.config.eval.calibration, seed=run.config.seed)
 
 
-def _log_odds_above(
-    run: Run, params: Any, heads: np.ndarray, relation: int
-) -> Iterator[tuple[int, np.ndarray]]:
-    """Like `Scorer.scored_heads`: log odds that each head (int [n]) stands above every entity."""
+def _log_odds(run: Run, params: Any, heads: np.ndarray, relation: int) -> Iterator[tuple[int, np.ndarray]]:
+    """Like `Scorer.scored_heads`: log odds of the probabilities that are shown of a decided relation."""
     encoded = fetch(run.scorer.encode(params, relation))
     encoded = encoded.unpadded() if isinstance(encoded, PaddedEncoding) else encoded
     count = run.graph.num_entities
     for begin in range(0, len(heads), run.scorer.chunk):
         block = heads[begin : begin + run.scorer.chunk]
         pairs = np.repeat(block, count), np.tile(np.arange(count), len(block))
-        above = np.clip(encoded.probabilities(*pairs), SMALLEST, 1.0 - SMALLEST).reshape(len(block), count)
-        yield begin, np.log(above) - np.log1p(-above)
+        true = np.clip(encoded.probabilities(*pairs), SMALLEST, 1.0 - SMALLEST).reshape(len(block), count)
+        yield begin, np.log(true) - np.log1p(-true)
 
 
 def orders_of(run: Run, params: Any) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:

@@ -6,6 +6,7 @@ that the output's encoding lacks are written as escapes instead of ending the ru
 """
 
 import contextlib
+import math
 import sys
 import threading
 import time
@@ -160,6 +161,12 @@ def shown_value(value: float) -> str:
     """A value of a field: 6 digits, or as many as come before the point, up to float64's 15."""
     before = len(f"{abs(value):.0f}")
     return f"{value:.{before if 6 < before <= 15 else 6}g}"
+
+
+def shown_probability(probability: float | None) -> str:
+    """A probability as a percentage, or that it is unknown (None, NaN)."""
+    known = probability is not None and not math.isnan(probability)
+    return f"{probability:.1%}" if known else "unknown"
 
 
 def shown_share(share: float) -> str:

@@ -1,6 +1,5 @@
-"""Probabilities: no other temperature is better, errors by hand, labels by the selection rule."""
+"""Probabilities: no other scale is better, errors by hand, and unknown where validation says nothing."""
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,94 +13,24 @@ from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.evaluation.calibration import (
     LEAST_LABELS,
     RANGE,
+    UNCHANGED,
     Calibration,
     Scale,
     _slopes,
     calibrate,
     expected_calibration_error,
     fit_scale,
-    fit_temperature,
-    labelled_scores,
     negative_log_likelihood,
     reliability,
 )
+from numcoke_jax.evaluation.labelled_scores import Question
+from numcoke_jax.evaluation.scorer import ScoredHeads
 from numcoke_jax.system.errors import UserError
 from tests import graphs
 
 
 def graph_of(train: Any, valid: Any, test: Any, *, entities: int = 4, relations: int = 2) -> NumericGraph:
     return graphs.graph_of(graphs.numbered(entities, relations, digits=1), train, valid, test)
-
-
-def by_formula(heads: np.ndarray, relation: int) -> Iterator[tuple[int, np.ndarray]]:
-    """Score 100 h + 10 r + t, in pieces of two heads."""
-    for begin in range(0, len(heads), 2):
-        block = heads[begin : begin + 2]
-        yield begin, (100 * block[:, None] + 10 * relation + np.arange(4)).astype(np.float32)
-
-
-OF_3 = {(310, False), (311, False), (312, True), (313, False)}  # of (3, r1)
-GRAPH = graph_of(train=[[0, 0, 1]], valid=[[0, 0, 2], [3, 1, 2]], test=[[0, 0, 3]])
-
-
-@pytest.mark.parametrize(
-    ("split", "selection", "expected"),
-    [
-        # (0, r0): tail 1 is known; the test's tail 3 has no label.
-        ("valid", "seen", {(0, False), (2, True), (3, False), *OF_3}),
-        ("valid", "all", {(0, False), (2, True), (3, False), *OF_3}),
-        ("test", "seen", {(0, False), (3, True)}),
-        ("valid", "reversed", {(2, True), (200, False), (312, True), (213, False)}),
-        ("test", "reversed", {(3, True), (300, False)}),
-    ],
-)  # fmt: skip
-def test_labels_follow_the_rule_that_selected_the_model(split: str, selection: str, expected: set) -> None:
-    found = labelled_scores(GRAPH, split, by_formula, selection=selection, seed=0)
-    assert set(zip(found.scores.tolist(), found.labels.tolist(), strict=True)) == expected
-    assert len(found.scores) == len(expected)
-    assert [int(score) // 10 % 10 for score in found.scores] == found.relations.tolist()
-
-
-def test_facts_of_the_test_split_count_as_unlabelled_unless_reverses_are_the_false_ones() -> None:
-    """Two validation facts and one test fact among the tails of their queries: two of three are labelled."""
-    shares = {
-        (split, rule): labelled_scores(GRAPH, split, by_formula, selection=rule, seed=0).share
-        for split in ("valid", "test")
-        for rule in ("seen", "all", "reversed")
-    }
-    assert shares.pop(("valid", "seen")) == shares.pop(("valid", "all")) == 2 / 3
-    assert set(shares.values()) == {1.0}
-
-
-def test_of_a_pair_that_is_a_fact_both_ways_each_way_is_won_half_of_the_time() -> None:
-    """Won and lost once each: a coin is calibrated there, and not one that calls both ways true."""
-    both_ways = graph_of(train=[[0, 0, 1]], valid=[[1, 0, 2], [2, 0, 1], [3, 0, 0]], test=[])
-    found = labelled_scores(both_ways, "valid", by_formula, selection="reversed", seed=0)
-    assert sorted(zip(found.scores.tolist(), found.labels.tolist(), strict=True)) == [
-        (3, False), (102, False), (102, True), (201, False), (201, True), (300, True)
-    ]  # fmt: skip
-
-
-def test_two_symmetric_scores_have_a_temperature_that_can_be_computed_by_hand() -> None:
-    """3 of 4 scores +2 are true and 1 of 4 scores -2: p must be 3/4 at 2, so 2 / T = ln 3."""
-    scores = np.array([2.0] * 4 + [-2.0] * 4)
-    labels = np.array([1, 1, 1, 0, 1, 0, 0, 0], bool)
-    temperature = fit_temperature(scores, labels)
-    assert temperature == pytest.approx(2 / math.log(3), rel=1e-12)
-    assert Calibration(Scale(temperature, 0.0)).probability(np.array([2.0]), 0)[0] == pytest.approx(
-        0.75, rel=1e-12
-    )
-
-
-@given(st.lists(st.tuples(st.floats(-30, 30), st.booleans()), min_size=2, max_size=40))
-def test_no_other_temperature_is_better(pairs: list[tuple[float, bool]]) -> None:
-    scores = np.array([score for score, _ in pairs])
-    labels = np.array([label for _, label in pairs])
-    best = fit_temperature(scores, labels)
-    assert RANGE[0] <= best <= RANGE[1]
-    loss = negative_log_likelihood(scores / best, labels)
-    for other in np.geomspace(*RANGE, 60):
-        assert loss <= negative_log_likelihood(scores / other, labels) * (1 + 1e-9) + 1e-9
 
 
 def test_a_scale_recovers_the_one_that_made_the_labels() -> None:
@@ -112,7 +41,7 @@ def test_a_scale_recovers_the_one_that_made_the_labels() -> None:
     found = fit_scale(scores, labels)
     assert found.temperature == pytest.approx(2.0, rel=0.02) and found.shift == pytest.approx(-4.0, abs=0.05)
     error = {}
-    for name, scale in {"raw": Scale(1, 0), "alone": Scale(fit_temperature(scores, labels), 0)}.items():
+    for name, scale in {"raw": Scale(1, 0), "alone": Scale(2.0, 0)}.items():
         error[name] = expected_calibration_error(reliability(expit(scale.logits(scores)), labels))
     after = expected_calibration_error(reliability(expit(found.logits(scores)), labels))
     assert after < 0.005 < 0.05 < error["alone"] < error["raw"]
@@ -145,26 +74,6 @@ def test_the_loss_of_a_share_has_the_slopes_and_the_value_of_its_formula(share: 
     assert all(np.isfinite(part).all() for part in _slopes(np.array([-1e4, 1e4]), np.ones(2), share))
 
 
-@pytest.mark.parametrize("rule", ["seen", "all", "reversed"])
-def test_probabilities_of_a_graph_with_most_facts_in_the_test_split_are_calibrated(rule: str) -> None:
-    """A total order of 60, split 10/10/80, and a scorer that knows every fact but for some noise."""
-    size = 60
-    rng = np.random.default_rng(0)
-    facts = rng.permutation([[i, 0, j] for i in range(size) for j in range(i)])
-    tenth = len(facts) // 10
-    graph = graph_of(facts[:tenth], facts[tenth : 2 * tenth], facts[2 * tenth :], entities=size, relations=1)
-    noise = rng.logistic(size=(size, size))
-
-    def scored(heads: np.ndarray, relation: int) -> Iterator[tuple[int, np.ndarray]]:
-        yield 0, (heads[:, None] - np.arange(size) - 0.5) / 4.0 + noise[heads] - 1.0
-
-    found = calibrate(graph, scored, kind="global", selection=rule, seed=0)
-    assert found is not None and found["test"]["after"]["ece"] < 0.05
-    calibration = Calibration.from_report(found, ("r0",), "report.json")
-    scores = np.array([(h - t - 0.5) / 4.0 + noise[h, t] - 1.0 for h, _, t in graph.test.tolist()])
-    assert calibration.probability(scores, 0).mean() > 0.8
-
-
 @given(st.lists(st.tuples(st.floats(-30, 30), st.booleans()), min_size=2, max_size=30))
 def test_no_other_scale_is_better(pairs: list[tuple[float, bool]]) -> None:
     scores = np.array([score for score, _ in pairs] + [1.0, -1.0])
@@ -176,11 +85,6 @@ def test_no_other_scale_is_better(pairs: list[tuple[float, bool]]) -> None:
         for shift in np.linspace(-30, 30, 13):
             other = negative_log_likelihood(Scale(temperature, shift).logits(scores), targets)
             assert loss <= other * (1 + 1e-6) + 1e-6 or best.temperature == RANGE[1]
-
-
-def test_scores_that_separate_the_classes_end_at_the_limit() -> None:
-    assert fit_temperature(np.array([1.0, -1.0]), np.array([True, False])) == RANGE[0]
-    assert fit_temperature(np.array([1.0, -1.0]), np.array([False, True])) == RANGE[1]
 
 
 def test_scores_that_rank_the_wrong_way_round_tell_the_share_of_true_labels() -> None:
@@ -210,96 +114,169 @@ def test_the_calibration_error_by_hand() -> None:
     assert expected_calibration_error(bins) == pytest.approx(0.2)
 
 
-def test_a_relation_has_its_own_temperature_where_it_has_labels_enough() -> None:
-    """Relation 0 has twice the temperature of relation 1's scores; relation 2 has one fact only."""
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_a_weight_of_two_is_the_same_as_two_of_them(share: float) -> None:
+    rng = np.random.default_rng(3)
+    scores, labels = rng.normal(size=40), rng.random(40) < 0.4
+    weights = rng.integers(1, 4, 40)
+    every = np.repeat(np.arange(40), weights)
+    found, expected = (
+        fit_scale(scores, labels, share, weights),
+        fit_scale(scores[every], labels[every], share),
+    )
+    assert found == pytest.approx(expected, rel=1e-9)
+    bins = reliability(expit(scores), labels, weights)
+    for part, other in zip(bins, reliability(expit(scores[every]), labels[every]), strict=True):
+        assert part == pytest.approx(other, rel=1e-12)
+
+
+# --- of a graph
+
+SIZE = 60  # of a total order, of which every pair is a fact
+
+
+def scorer(*, times: tuple[float, ...] = (1.0, 1.0)) -> tuple[ScoredHeads, np.ndarray]:
+    """A scorer that knows the order but for logistic noise, and its scores [R, N, N]."""
     rng = np.random.default_rng(0)
-    entities = 2 * LEAST_LABELS
-    valid = [[i, r, j] for r in (0, 1) for i in range(entities) for j in range(i) if (i + j) % 7 == 0]
-    graph = graph_of([[0, 2, 1]], [*valid, [1, 2, 0]], valid[:3], entities=entities, relations=3)
-    noise = rng.logistic(size=(entities, entities))
+    order = np.subtract.outer(np.arange(SIZE), np.arange(SIZE)) / 4.0
+    scores = np.stack([much * (order + rng.logistic(size=order.shape)) for much in times])
 
     def scored(heads: np.ndarray, relation: int) -> Iterator[tuple[int, np.ndarray]]:
-        order = np.subtract.outer(heads, np.arange(entities)) / 10 + noise[heads]
-        yield 0, (2.0 if relation == 0 else 1.0) * order
+        yield 0, scores[relation][heads]
 
-    found = calibrate(graph, scored, kind="relation", selection="reversed", seed=0)
-    assert found is not None
-    own = found["relations"]
-    assert set(own) == {"r0", "r1"} and own["r0"] == pytest.approx(
-        {"temperature": 2 * own["r1"]["temperature"], "shift": 2 * own["r1"]["shift"]}, rel=1e-6
-    )
-    read = Calibration.from_report(found, graph.vocabulary.relations, "report.json")
-    assert read.probability(np.array([1.0]), 0) == expit(Scale(**own["r0"]).logits(np.array([1.0])))
-    assert read.probability(np.array([1.0]), 2) == expit(
-        Scale(found["temperature"], found["shift"]).logits(np.array([1.0]))
-    )
-    assert found["valid"]["after"]["nll"] <= found["valid"]["before"]["nll"]
-    assert found["valid"]["temperature"]["nll"] <= found["valid"]["before"]["nll"]
-    assert found["test"]["count"] == 6 and found["test"]["positives"] == 3
+    return scored, scores
+
+
+def ordered(relations: int = 1, *, tenths: tuple[int, int] = (1, 1)) -> NumericGraph:
+    """Total orders whose facts are split at random."""
+    rng = np.random.default_rng(0)
+    parts: list[list[np.ndarray]] = [[], [], []]
+    for relation in range(relations):
+        facts = rng.permutation([[i, relation, j] for i in range(SIZE) for j in range(i)])
+        ends = np.cumsum(tenths) * (len(facts) // 10)
+        for part, some in zip(parts, np.split(facts, ends), strict=True):
+            part.append(some)
+    train, valid, test = (np.concatenate(part) for part in parts)
+    return graph_of(train, valid, test, entities=SIZE, relations=relations)
+
+
+def asked(scored: ScoredHeads, selection: str, *relations: int, log_odds: bool = False) -> Question:
+    return Question(relations or (0,), scored, selection, log_odds)
+
+
+def shown(found: Any, graph: NumericGraph, scores: np.ndarray, relation: int = 0) -> np.ndarray:
+    """What is told of scores whose heads have training facts and whose facts are not among them."""
+    read = Calibration.from_report(found, graph.vocabulary.relations, graph.num_entities, "report.json")
+    yes = np.ones(len(scores), bool)
+    return read.probability(scores, relation, further=yes, trained=~yes)
+
+
+@pytest.mark.parametrize("rule", ["seen", "all", "reversed"])
+def test_probabilities_of_a_graph_with_most_facts_in_the_test_split_are_calibrated(rule: str) -> None:
+    graph, (scored, scores) = ordered(), scorer()
+    found = calibrate(graph, [asked(scored, rule)], kind="global", seed=0)
+    assert found is not None and found["test"]["after"]["ece"] < 0.05
+    of_test = scores[0][graph.test[:, 0], graph.test[:, 2]]
+    assert shown(found, graph, of_test).mean() > 0.8
+    assert found["valid"]["after"]["nll"] <= found["valid"]["before"]["nll"] + 0.001  # Platt's labels
+
+
+def test_one_scale_is_of_all_relations_and_a_scale_of_each_its_own() -> None:
+    """Relation 0 has twice the scores of relation 1."""
+    graph, (scored, _) = ordered(2), scorer(times=(2.0, 1.0))
+    questions = [asked(scored, "reversed", 0, 1)]
+    found = calibrate(graph, questions, kind="relation", seed=0)
+    assert found is not None and found["directions"]
+    own, facts = found["relations"], len(graph.valid) // 2
+    assert all((entry["first"], entry["further"]) == (facts, 0) for entry in own.values())
+    alone = [
+        calibrate(graph, [asked(scored, "reversed", relation)], kind="global", seed=0) for relation in (0, 1)
+    ]
+    for relation, other in enumerate(alone):
+        assert other is not None and other["relations"] == {f"r{relation}": own[f"r{relation}"]}
+    assert own["r0"]["temperature"] == pytest.approx(2 * own["r1"]["temperature"], rel=0.25)
+    common = calibrate(graph, questions, kind="global", seed=0)
+    assert common is not None
+    one, two = common["relations"].values()
+    assert one == two and own["r1"]["temperature"] < one["temperature"] < own["r0"]["temperature"]
 
 
 @pytest.mark.parametrize("kind", ["global", "relation"])
 def test_scores_that_are_log_odds_already_stay_as_they_are(kind: str) -> None:
-    """Relation 0 is an order core's: the scale of the others is the one that they have without it."""
-    rng = np.random.default_rng(1)
-    entities = 2 * LEAST_LABELS
-    facts = [[i, r, j] for r in (0, 1) for i in range(entities) for j in range(i) if (i + j) % 7 == 0]
-    graph = graph_of([[0, 0, 1]], facts, facts[:3], entities=entities)
-    alone = graph_of([[0, 0, 1]], [fact for fact in facts if fact[1] == 1], facts[:3], entities=entities)
-    noise = rng.logistic(size=(entities, entities))
-
-    def scored(heads: np.ndarray, relation: int) -> Iterator[tuple[int, np.ndarray]]:
-        yield (
-            0,
-            (3.0 if relation == 0 else 0.5)
-            * (np.subtract.outer(heads, np.arange(entities)) / 10 + noise[heads]),
-        )
-
-    found = calibrate(graph, scored, kind=kind, selection="reversed", seed=0, log_odds=(0,))
-    other = calibrate(alone, scored, kind=kind, selection="reversed", seed=0)
-    assert found is not None and other is not None
-    assert found["relations"]["r0"] == {"temperature": 1.0, "shift": 0.0}
-    for name in ("temperature", "shift"):
-        assert found[name] == pytest.approx(other[name], rel=1e-9)
-    read = Calibration.from_report(found, graph.vocabulary.relations, "report.json")
+    """Relation 0 is an order core's: the scale of the other is the one that it has without it."""
+    graph, (scored, _) = ordered(2), scorer(times=(3.0, 0.5))
+    decided, rest = asked(scored, "reversed", 0, log_odds=True), asked(scored, "seen", 1)
+    found = calibrate(graph, [decided, rest], kind=kind, seed=0)
+    other = calibrate(graph, [rest], kind=kind, seed=0)
+    assert found is not None and other is not None and not found["directions"]
+    assert found["relations"] == {"r0": UNCHANGED._asdict(), **other["relations"]}
     scores = np.array([-30.0, -1.0, 0.0, 4.0])
-    np.testing.assert_array_equal(read.probability(scores, 0), expit(scores))
-    assert not np.allclose(read.probability(scores, 1), expit(scores))
+    np.testing.assert_array_equal(shown(found, graph, scores, 0), expit(scores))
+    scale = Scale(**found["relations"]["r1"])
+    np.testing.assert_array_equal(shown(found, graph, scores, 1), expit(scale.logits(scores)))
+    pairs, tails = 2 * len(graph.test) // 2, other["test"]["count"]
+    assert found["test"]["count"] == pairs + tails, "each is asked its own question"
 
 
 def test_where_all_scores_are_log_odds_nothing_is_scaled() -> None:
-    graph = graph_of([[0, 0, 1]], [[2, 0, 1], [3, 0, 2]], [[3, 0, 1]])
+    graph, (scored, _) = ordered(), scorer()
+    found = calibrate(graph, [asked(scored, "reversed", log_odds=True)], kind="global", seed=0)
+    assert found is not None and found["directions"]
+    assert found["valid"]["after"] == found["valid"]["before"]
+
+
+@pytest.mark.parametrize("kind", ["global", "relation"])
+def test_a_relation_with_too_few_validation_facts_has_no_probability(kind: str) -> None:
+    whole, (scored, _) = ordered(2), scorer()
+    few = np.concatenate([whole.valid[whole.valid[:, 1] == 0], whole.valid[-(LEAST_LABELS - 1) :]])
+    graph = graph_of(whole.train, few, whole.test, entities=SIZE)
+    found = calibrate(graph, [asked(scored, "reversed", 0, 1)], kind=kind, seed=0)
+    assert found is not None and list(found["relations"]) == ["r0"]
+    assert (
+        np.isnan(shown(found, graph, np.zeros(3), 1)).all()
+        and not np.isnan(shown(found, graph, np.zeros(3))).any()
+    )
+    assert found["test"]["count"] == len(whole.test), "those of the other, both ways"
+
+
+def test_of_heads_that_have_their_only_tail_nothing_is_known() -> None:
+    """Everybody has one of four homes at random: each is as likely for who has none; a second is not."""
+    rng = np.random.default_rng(0)
+    facts = np.stack([np.arange(4, 404), np.zeros(400), rng.integers(0, 4, 400)], axis=1).astype(int)
+    graph = graph_of(facts[:300], facts[300:350], facts[350:], entities=404, relations=1)
 
     def scored(heads: np.ndarray, relation: int) -> Iterator[tuple[int, np.ndarray]]:
-        yield 0, np.subtract.outer(heads, np.arange(4)).astype(float)
+        yield 0, np.where(np.arange(404) < 4, 6.0, -6.0) + np.zeros((len(heads), 1))
 
-    found = calibrate(graph, scored, kind="global", selection="reversed", seed=0, log_odds=(0,))
-    assert found is not None and (found["temperature"], found["shift"]) == (1.0, 0.0)
-    assert found["valid"]["after"] == found["valid"]["before"] == found["valid"]["temperature"]
+    found = calibrate(graph, [asked(scored, "seen")], kind="relation", seed=0)
+    assert found is not None
+    assert (found["relations"]["r0"]["first"], found["relations"]["r0"]["further"]) == (50, 0)
+    read = Calibration.from_report(found, ("r0",), 404, "report.json")
+    no, yes = np.zeros(1, bool), np.ones(1, bool)
+    assert read.probability(np.array([6.0]), 0, further=no, trained=no) == pytest.approx(0.25, abs=0.02)
+    assert np.isnan(read.probability(np.array([6.0]), 0, further=yes, trained=no))
+    assert np.isnan(read.probability(np.array([6.0]), 0, further=no, trained=yes))
+    assert found["test"]["after"]["ece"] < 0.01
 
 
-def test_without_labels_of_both_kinds_nothing_is_fitted() -> None:
-    for valid in ([], [[0, 0, 1]]):
-        graph = graph_of([[0, 1, 1]], valid, [], entities=1 if not valid else 2)
-        one_class = {"kind": "global", "selection": "reversed", "seed": 0}
-
-        def scored(heads: np.ndarray, relation: int) -> Iterator[tuple[int, np.ndarray]]:
-            yield 0, np.zeros((len(heads), 2))
-
-        found = calibrate(graph, scored, **one_class)  # type: ignore[arg-type]
-        assert (found is None) == (not valid)
+@pytest.mark.parametrize("valid", [[], [[0, 0, 1]]])
+def test_without_labels_enough_nothing_is_fitted(valid: list) -> None:
+    graph, (scored, _) = graph_of([[0, 1, 1]], valid, [], entities=SIZE), scorer()
+    assert calibrate(graph, [asked(scored, "reversed")], kind="global", seed=0) is None
 
 
 @pytest.mark.parametrize(
     "stored",
-    [3, {}, {"temperature": "x", "relations": {}}, {"temperature": 0, "shift": 0, "relations": {}},
-     {"temperature": 1, "shift": 0, "relations": {"other": 1}}],
+    [3, {}, {"temperature": 1, "shift": 0, "relations": {}},
+     {"directions": True, "relations": {"r": {"temperature": "x", "shift": 0, "first": 1, "further": 1}}},
+     {"directions": True, "relations": {"r": {"temperature": 0, "shift": 0, "first": 1, "further": 1}}},
+     {"directions": True, "relations": {"r": {"temperature": 1, "shift": 0}}},
+     {"directions": True, "relations": {"other": {"temperature": 1, "shift": 0, "first": 1, "further": 1}}}],
 )  # fmt: skip
 def test_a_foreign_calibration_is_refused(stored: Any) -> None:
     with pytest.raises(UserError, match=r"report\.json: its calibration is not from this run .*numcoke eval"):
-        Calibration.from_report(stored, ("r",), "report.json")
+        Calibration.from_report(stored, ("r",), 9, "report.json")
 
 
-def test_without_a_calibration_probabilities_are_sigmoids() -> None:
-    none = Calibration.from_report(None, ("r",), "report.json")
-    assert not none.fitted and none.probability(np.array([0.0]), 0) == 0.5
+def test_without_a_calibration_probabilities_are_unknown() -> None:
+    assert np.isnan(shown(None, ordered(), np.zeros(2))).all()

@@ -6,6 +6,7 @@ there.  Threads may ask at once: as many as there are cores are answered at a ti
 
 import contextlib
 import functools
+import math
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -133,9 +134,9 @@ class Answers:
                 predictor = self._predictors.changed(entity, entity, changed)
                 rows = self._ranked(predictor, given, entity, relation_id, settings)
                 for row, before in zip(rows, self._before(rows), strict=True):
-                    row["before"] = self._shown(before, relation)
+                    row["before"] = _none_if_unknown(before)
         for row in rows:
-            row["probability"] = self._shown(row["probability"], relation)
+            row["probability"] = _none_if_unknown(row["probability"])
             del row["relation"], row[given]
         query = {"head": head, "relation": relation, "tail": tail}
         return {"query": query, "changes": self._told(changed), "answers": rows}
@@ -152,7 +153,7 @@ class Answers:
             frame = score_triples(self._predictors.own, np.array(ids, np.int64).reshape(-1, 3))
         rows = frame.to_dict("records")
         for row in rows:
-            row["probability"] = self._shown(row["probability"], row["relation"])
+            row["probability"] = _none_if_unknown(row["probability"])
         return {"scores": rows}
 
     def explain(self, head: str, relation: str, tail: str, changes: Sequence[str]) -> dict[str, Any]:
@@ -161,11 +162,7 @@ class Answers:
         relation_id = id_of(self._names.relations, relation, "relation")
         changed = self._changes(changes, "head")
         with self._fitting() if changed else self._scoring:
-            found = explain(self.trained, ends[0], relation_id, ends[1], changed, self._predictors)
-        if relation in self._unseen:
-            for part in (found, found.get("what_if") or {}):
-                part["probability"] = None
-        return found
+            return explain(self.trained, ends[0], relation_id, ends[1], changed, self._predictors)
 
     def cells(self, entity: str) -> dict[str, Any] | None:
         """The intervals of an entity's missing values; None while they are computed, which the first asks."""
@@ -174,9 +171,8 @@ class Answers:
     def _relation(self, relation: int, facts: int) -> dict[str, Any]:
         """What is known about a relation without asking the model."""
         name = self._graph.vocabulary.relations[relation]
-        sizes = self.trained.run.sizes
+        sizes, calibration = self.trained.run.sizes, self.trained.calibration
         decided = relation in sizes.ordered or relation in sizes.classes
-        reversed_ones = self.trained.run.config.eval.selection == "reversed"  # what calibration was fitted on
         fields = [
             {"field": one.field, "weight": float(one.weight)} for one in self._compared.get(name, [])[:3]
         ]
@@ -184,9 +180,9 @@ class Answers:
             "relation": name,
             "decided": decided,
             "probability_of": "order"
-            if relation in sizes.ordered or reversed_ones and not decided
+            if relation in sizes.ordered or calibration.directions and not decided
             else "fact",
-            "calibrated": decided or self.trained.calibration.fitted,
+            "calibrated": decided or relation in calibration.relations,
             "fields": [row for row in fields if row["weight"]],
             "train_facts": facts,
             "unknown": name in self._unseen,
@@ -247,6 +243,7 @@ class Answers:
         found = score_triples(self._predictors.own, np.array(ids, np.int64).reshape(-1, 3))
         return found["probability"]
 
-    def _shown(self, probability: float, relation: str) -> float | None:
-        """The probability, or None for a relation of which training has no fact: nothing is known of it."""
-        return None if relation in self._unseen else float(probability)
+
+def _none_if_unknown(probability: float) -> float | None:
+    """JSON has no NaN."""
+    return None if math.isnan(probability) else float(probability)

@@ -61,7 +61,8 @@ async function answer() {
     const end = direction === "head" ? "tail" : "head", about = model.relations.find((r) => r.relation === relation);
     const fields = about.fields.map((f) => f.field + (f.weight < 0 ? " (lower first)" : "")).join(", ");
     at("meaning").textContent = about.unknown ? "Training has no fact of this relation: probabilities are unknown."
-      : `Probability${about.calibrated ? "" : ", not calibrated,"} that ${about.probability_of === "order" ? "the head stands above the tail" : "it is a fact"}${fields ? `; compares ${fields}` : ""}.`;
+      : !about.calibrated ? "Validation has too few facts of this relation: probabilities are unknown."
+      : `Probability that ${about.probability_of === "order" ? "the head stands above the tail" : "it is a fact"}${fields ? `; compares ${fields}` : ""}.`;
     at("answers").replaceChildren(...found.answers.map((row) => {
       const line = make("tr"), who = make("td"), drawn = make("td"), button = make("button", row[end], { type: "button" });
       button.addEventListener("click", () => why(row[end]));
