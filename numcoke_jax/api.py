@@ -174,8 +174,8 @@ class Model:
           triples: rows (head, relation, tail) of names, or a table with these columns.
 
         Returns:
-          Columns head, relation, tail, score, probability (NaN where unknown) and likelier: for a relation that
-          compares, which of the two more likely stands above the other, "" if neither does; "" for others.
+          Columns head, relation, tail, score, probability (NaN where unknown) and likelier: for a relation
+          that compares, which of the two more likely stands above the other; "" if neither does, or else.
 
         Raises:
           UserError: a row does not have three names, or a name does not exist (with the closest ones).

@@ -13,7 +13,6 @@ from numcoke_jax.cli.pairs import read_pairs, show_pairs
 from numcoke_jax.cli.query_files import answer_writer, name_lines, read_queries
 from numcoke_jax.data.files.numbers import Reading
 from numcoke_jax.data.tables.cells import read_table
-from numcoke_jax.evaluation.calibration import LEAST_LABELS
 from numcoke_jax.inference.explain import explain
 from numcoke_jax.inference.impute import impute
 from numcoke_jax.inference.intervals import cell_frame
@@ -115,8 +114,7 @@ def _write(
 ) -> None:
     """The file of --out, if there is one, and why probabilities are unknown, if any is."""
     if "probability" in frame and frame["probability"].isna().any():
-        why = f"fewer than {LEAST_LABELS} validation facts are like these, or training has the fact"
-        console.note(f"unknown probabilities: {why}; see docs/report.md")
+        console.note("unknown: too few validation facts are like it, or training has it")
     if options.out is not None:
         with answer_writer(options.out, columns) as write:
             write(frame)

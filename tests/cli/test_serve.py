@@ -1,6 +1,7 @@
 """The server: the answers of the commands as JSON, limits, what it refuses, how it ends."""
 
 import contextlib
+import dataclasses
 import http.client
 import json
 import os
@@ -23,6 +24,8 @@ from numcoke_jax.cli.serve.app import web_app
 from numcoke_jax.cli.serve.endpoints import ENDPOINTS
 from numcoke_jax.cli.serve.guard import LARGEST_BODY, LONGEST_URL, Rates
 from numcoke_jax.cli.serve.name_search import NameSearch
+from numcoke_jax.evaluation.calibration import Calibration, Scale
+from numcoke_jax.inference.predict import AnswerSettings
 from numcoke_jax.system.errors import UserError
 from tests.chromium import needs_chromium, opened
 from tests.tiny_runs import compiled_fast, config_of, untrained, write_folder
@@ -42,7 +45,8 @@ class Reply(NamedTuple):
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Answers:
     folder = write_folder(tmp_path_factory.mktemp("serve") / "graph")
-    return Answers(untrained(config_of(folder)), "tiny")
+    calibration = Calibration({0: Scale(2.0, 0.5)}, directions=True, entities=6)
+    return Answers(dataclasses.replace(untrained(config_of(folder)), calibration=calibration), "tiny")
 
 
 @contextlib.contextmanager
@@ -97,6 +101,17 @@ def test_answers_are_those_of_the_model(port: int, answers: Answers) -> None:
     assert json.loads(scored.text)["scores"][0]["score"] == pytest.approx(told["score"])
 
 
+def test_without_validation_facts_enough_probabilities_are_null(answers: Answers) -> None:
+    unknown = Answers(dataclasses.replace(answers.trained, calibration=Calibration()), "tiny")
+    assert unknown.run()["relations"][0]["calibrated"] is False
+    with compiled_fast():
+        found = unknown.predict("e3", None, "higher", AnswerSettings(top=2), ["size=100"])["answers"]
+        scored = unknown.score([("e3", "higher", "e0")])["scores"]
+        told = unknown.explain("e3", "higher", "e0", [])
+    assert [(row["probability"], row["before"]) for row in found] == [(None, None)] * 2
+    assert scored[0]["probability"] is told["probability"] is None
+
+
 @pytest.mark.parametrize(("given", "other"), [("head", "tail"), ("tail", "head")])
 def test_a_changed_value_moves_what_the_command_says(
     port: int, answers: Answers, given: str, other: str
@@ -134,7 +149,7 @@ def test_a_run_is_described_and_its_names_are_found(port: int) -> None:
     assert run["entities"] == 6 and run["facts"] == {"train": 7, "valid": 1, "test": 7}
     (relation,) = run["relations"]
     assert relation["relation"] == "higher" and relation["train_facts"] == 7 and not relation["unknown"]
-    assert (relation["probability_of"], relation["calibrated"]) == ("fact", False)  # by eval.selection
+    assert (relation["probability_of"], relation["calibrated"]) == ("order", True)
     assert {row["field"]: (row["low"], row["high"]) for row in run["fields"]}["size"] == (0.0, 7.5)
     found = asked(port, "/api/entities", prefix="E", limit="2")
     assert found == {"entities": ["e0", "e1"], "more": True, "of": 6}

@@ -16,6 +16,7 @@ from numcoke_jax.cli import use
 from numcoke_jax.cli.explain_view import figure, show
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL
 from numcoke_jax.data.variants import Change, changed_graph
+from numcoke_jax.evaluation.calibration import Calibration, Scale
 from numcoke_jax.inference.explain import explain, ranks_of
 from numcoke_jax.inference.trained import Trained
 from numcoke_jax.models import MODELS
@@ -29,7 +30,8 @@ READS_FACTS = [name for name, model in MODELS.items() if model.reads_facts]
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     folder = write_folder(tmp_path_factory.mktemp("explain") / "graph")
-    return untrained(numcoke(config_of(folder)))
+    calibration = Calibration({0: Scale(2.0, 0.5)}, directions=True, entities=6)
+    return dataclasses.replace(untrained(numcoke(config_of(folder))), calibration=calibration)
 
 
 @pytest.fixture(scope="module")

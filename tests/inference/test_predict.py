@@ -2,10 +2,9 @@
 
 import functools
 import json
-import math
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,8 @@ from numcoke_jax.cli import use
 from numcoke_jax.cli.query_files import read_queries
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL
 from numcoke_jax.data.tail_index import TailIndex
+from numcoke_jax.evaluation import calibration
+from numcoke_jax.evaluation.calibration import Calibration
 from numcoke_jax.evaluation.ranking import filtered_ranks
 from numcoke_jax.inference import predict
 from numcoke_jax.inference.names import NameIndex
@@ -29,6 +30,14 @@ from numcoke_jax.system.errors import UserError
 from tests.tiny_runs import config_of, train
 
 KNOWN_OF_QUAY = {"kiln": "train", "mast": "valid", "rope": "test"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_label_is_enough() -> Iterator[None]:
+    """Small graphs have no 20 validation facts of a relation."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calibration, "LEAST_LABELS", 1)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -142,11 +151,35 @@ def test_probabilities_are_the_calibrated_scores(
     trained: Trained, predictor: Predictor, workdir: Path
 ) -> None:
     stored = json.loads((workdir / "report.json").read_text())["calibration"]
-    found = frame_of(predictor, "quay", "heavier_than")
-    temperature, shift = stored["temperature"], stored["shift"]
-    expected = [1 / (1 + math.exp(-(score - shift) / temperature)) for score in found["score"]]
-    np.testing.assert_allclose(found["probability"], expected, rtol=1e-12)
-    assert stored["valid"]["after"]["nll"] <= stored["valid"]["before"]["nll"]
+    scale = stored["relations"]["heavier_than"]
+    found = frame_of(predictor, "quay", "heavier_than", known="mark").set_index("tail")
+    expected = 1 / (1 + np.exp(-(found["score"] - scale["shift"]) / scale["temperature"]))
+    assert np.isnan(found["probability"]["kiln"]), "a training fact"
+    told = found.drop(index="kiln")
+    np.testing.assert_allclose(told["probability"], expected[told.index], rtol=1e-12)
+
+
+def test_probabilities_are_unknown_of_new_entities_and_of_heads_unlike_those_of_validation(
+    predictor: Predictor,
+) -> None:
+    names, stored = predictor.graph.vocabulary, predictor.calibration
+    relation, quay = names.relations.index("heavier_than"), names.entities.index("quay")
+    lamp = np.array([names.entities.index("lamp")])
+    trained = predictor.graph.train[predictor.graph.train[:, RELATION] == relation, HEAD]
+    idle = next(entity for entity in range(len(names.entities)) if entity not in trained)
+    scale = stored.relations[relation]
+    for entities, first, asked, known in (
+        (8, 0, quay, True),
+        (8, 0, idle, False),
+        (8, 1, idle, True),
+        (0, 1, idle, False),
+    ):
+        predictor.calibration = Calibration({relation: scale._replace(first=first)}, False, entities)
+        try:
+            found = predictor.probabilities(np.zeros(1), np.array([asked]), lamp, relation)
+        finally:
+            predictor.calibration = stored
+        assert np.isfinite(found[0]) == known
 
 
 def test_data_that_are_not_there_any_more_are_told_with_their_key(
@@ -167,10 +200,20 @@ def test_a_run_without_a_report_warns(workdir: Path, tmp_path: Path) -> None:
     (workdir / "report.json").rename(tmp_path / "report.json")
     try:
         warnings: list[str] = []
-        assert not load_trained(workdir, warnings.append).calibration.fitted
-        assert len(warnings) == 1 and warnings[0].endswith("not calibrated; numcoke eval writes it")
+        assert not load_trained(workdir, warnings.append).calibration.relations
+        assert len(warnings) == 1 and warnings[0].endswith("are unknown; numcoke eval writes it")
     finally:
         (tmp_path / "report.json").rename(workdir / "report.json")
+
+
+def test_a_report_of_an_earlier_version_warns(workdir: Path, tmp_path: Path) -> None:
+    moved = shutil.copytree(workdir, tmp_path / "run")
+    report = json.loads((moved / "report.json").read_text())
+    report["calibration"] = {"kind": "global", "temperature": 1.0, "shift": 0.0, "relations": {}}
+    (moved / "report.json").write_text(json.dumps(report))
+    warnings: list[str] = []
+    assert not load_trained(moved, warnings.append).calibration.relations
+    assert len(warnings) == 1 and "of an earlier version: probabilities of scores are unknown" in warnings[0]
 
 
 # --- the command
@@ -202,7 +245,7 @@ def test_a_file_of_queries_is_answered_in_every_format(
     queries.write_text("quay\theavier_than\r\n\nlamp\tnear\nquay\theavier_than\n")
     assert command(f"--queries={queries}", f"--out={out}", "--top=2")[0] == 0
     read = {
-        "csv": functools.partial(pd.read_csv, keep_default_na=False),
+        "csv": functools.partial(pd.read_csv, keep_default_na=False, na_values={"probability": [""]}),
         "json": pd.read_json,
         "jsonl": functools.partial(pd.read_json, lines=True),
         "parquet": pd.read_parquet,

@@ -275,7 +275,7 @@ def test_another_calibration_makes_the_report_again_and_config_json_says_so(
 ) -> None:
     """What the environment of the training was stays known; patience was not that of the training."""
     first = json.loads((finished / "report.json").read_text())
-    assert first["calibration_kind"] == "global" and "evaluation_environment" not in first
+    assert first["calibration_kind"] == "relation" and "evaluation_environment" not in first
     other = create_run(config_of(data, eval__calibration="none", train__patience=7))
     here = {**first["environment"], "device_kind": "another one"}
     monkeypatch.setattr("numcoke_jax.runs.report.describe_environment", lambda graph: here)
@@ -304,8 +304,8 @@ def test_a_kill_between_config_and_report_leaves_no_report_of_another_config(
             train(other, finished)
     assert not (finished / "report.json").exists()
     report, _ = train(straight.run, finished)
-    assert report["calibration_kind"] == "global"
-    assert json.loads((finished / "config.json").read_text())["eval.calibration"] == "global"
+    assert report["calibration_kind"] == "relation"
+    assert json.loads((finished / "config.json").read_text())["eval.calibration"] == "relation"
 
 
 def test_a_report_that_is_older_than_its_calibration_kind_is_read_by_its_calibration() -> None:
