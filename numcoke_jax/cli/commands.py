@@ -12,8 +12,10 @@ import io
 import itertools
 import os
 import re
+import shutil
 import signal
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -143,10 +145,17 @@ def refuse_existing(folder: Path) -> None:
 
 def tell_written(notices: Iterable[str], folder: Path) -> int:
     """What the commands that write a graph end with: the notices, where it is, exit code 0."""
-    for notice in notices:
-        print(notice)
-    print(f"written: {folder}")
+    for notice in (*notices, f"written: {folder}"):
+        print(_lines_of_terminal(notice))
     return 0
+
+
+def _lines_of_terminal(text: str) -> str:
+    """`text` in lines that fit the terminal, if it is written to one; a file has it in one piece."""
+    if not sys.stdout.isatty():
+        return text
+    columns = shutil.get_terminal_size().columns
+    return textwrap.fill(text, columns, break_long_words=False, break_on_hyphens=False)
 
 
 def as_file(text: str) -> Path:

@@ -2,8 +2,10 @@
 
 import json
 import os
+import pty
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,21 @@ def test_a_reader_that_has_had_enough_is_no_error(tmp_path: Path, table: Path) -
     assert ended(nobody(), *build) == (141, "") and built.is_dir()
     assert ended(nobody(), "numcoke_jax.data.check", folder) == (141, "")
     assert ended(nobody(), "numcoke_jax.data.build", "--help") == (0, "")
+
+
+def test_a_terminal_has_lines_that_fit_it(
+    tmp_path: Path, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    terminal, screen = pty.openpty()
+    termios.tcsetwinsize(screen, (24, 80))
+    built = tmp_path / "built"
+    options = f"--table={table}", "--name=name", f"--out={built}", "--split=1,0,0"
+    assert ended(screen, "numcoke_jax.data.build", *options) == (0, "")
+    lines = os.read(terminal, 10_000).decode().splitlines()
+    os.close(terminal)
+    assert " ".join(lines).startswith("built from table table.csv (6 of 6 entities") and len(lines) > 5
+    assert max(len(line) for line in lines if str(built) not in line) <= 80
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here to stand for a full disk")
