@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from numcoke_jax.cli.main import main
-from numcoke_jax.data.files.folder import read_folder
+from numcoke_jax.data.files.folder import inspect_folder, read_folder
 from numcoke_jax.data.files.ids import read_ids
 from numcoke_jax.data.graph import graph_hash
 from numcoke_jax.system.errors import UserError
@@ -104,6 +104,29 @@ def test_the_other_order_of_ids_is_named(ids: Path, folder: Path) -> None:
     assert "--order=head,relation,tail fits all rows" in str(caught.value)
     graph, _ = read_ids(ids, ("head", "relation", "tail"))
     assert graph_hash(graph) == graph_hash(read_folder(folder)[0])
+
+
+def test_ids_in_train_txt_become_names_and_are_told_apart(ids: Path, folder: Path, capsys) -> None:
+    """As forks of OpenKE write them; a folder of such files trains only where tabs separate them."""
+    for split, facts in FACTS.items():
+        (ids / f"{split}2id.txt").unlink()
+        write(ids / f"{split}.txt", [f"{h} {r} {t}" for h, r, t in facts], counted=split == "test")
+    assert graph_hash(read_ids(ids)[0]) == graph_hash(read_folder(folder)[0])
+    said = f"the facts are ids: numcoke data convert {ids} --out=DIR writes them with their names"
+    with pytest.raises(UserError) as caught:
+        read_folder(ids)
+    assert str(caught.value) == f"{ids}: {said}"
+    for split, facts in FACTS.items():
+        write(ids / f"{split}.txt", ["\t".join(map(str, fact)) for fact in facts], counted=False)
+    assert read_folder(ids)[1].source_notes.count(said) == 1
+    assert graph_hash(read_ids(ids)[0]) == graph_hash(read_folder(folder)[0])
+    (ids / "relation2id.txt").unlink()
+    with pytest.raises(
+        UserError, match="relation2id.txt is missing: the facts are ids, and it has the name of"
+    ):
+        read_ids(ids)
+    shutil.copy(folder / "train.txt", ids / "train.txt")
+    assert said not in inspect_folder(ids)[1].source_notes[:1]
 
 
 @pytest.mark.parametrize(

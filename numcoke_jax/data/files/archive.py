@@ -1,12 +1,13 @@
 """The files of a graph: in a folder, or inside a zip archive of one."""
 
+import itertools
 import os
 import stat
 import zipfile
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from numcoke_jax.data.files.lines import LISTED_LINES, TextFile, member_file, plain_file
+from numcoke_jax.data.files.lines import LISTED_LINES, TextFile, member_file, numbered_lines, plain_file
 from numcoke_jax.data.files.packed import is_content
 from numcoke_jax.data.graph import SPLITS
 from numcoke_jax.system.errors import UserError
@@ -14,7 +15,7 @@ from numcoke_jax.system.errors import UserError
 PACKINGS = ("", ".gz", ".zip")
 FACT_FILES = tuple(f"{split}.txt{packing}" for split in SPLITS for packing in PACKINGS)
 LITERALS_FOLDER = "literals"
-IDS_FILE = "train2id.txt"  # of OpenKE
+IDS_FILE, ENTITY_IDS = "train2id.txt", "entity2id.txt"  # of OpenKE
 
 
 class GraphFiles:
@@ -27,6 +28,7 @@ class GraphFiles:
     Attributes:
       names: sorted names such as "train.txt.gz" or "literals/numerical_literals.txt".
       notes: remarks of `find`, for the user.
+      convert: what to say where the facts are ids.
 
     Raises:
       UserError: `path` is neither, cannot be read, or holds no graph (or, in an archive, several).
@@ -45,14 +47,15 @@ class GraphFiles:
         self._openers = {name: file.open for name, file in found.items()}
         self.names = sorted(found)
         self.notes: list[str] = []
+        self.convert = (
+            f"the facts are ids: numcoke data convert {path} --out=DIR writes them with their names"
+        )
         if not set(needed) & set(self.names):
             inner = sorted(file.parent for file in path.glob("*/train.txt*")) if path.is_dir() else []
             hint = f"; it holds {', '.join(self.names[:LISTED_LINES])}" if self.names else ""
             hint = f"; did you mean {inner[0]}?" if inner else hint
             if IDS_FILE in self.names:
-                hint = (
-                    f"; the facts are ids: numcoke data convert {path} --out=DIR writes them with their names"
-                )
+                hint = f"; {self.convert}"
             raise UserError(f"{path}: no graph here, {' and '.join(wanted)} are all missing{hint}")
 
     def find(self, name: str) -> TextFile | None:
@@ -61,6 +64,14 @@ class GraphFiles:
         if len(found) > 1:
             self.notes.append(f"{' and '.join(found)} both exist: {found[0]} is read")
         return TextFile(found[0], self._openers[found[0]]) if found else None
+
+    def holds_ids(self, facts: TextFile) -> bool:
+        """Whether a file's facts are ids, and their names in a file beside it, as in forks of OpenKE."""
+        if ENTITY_IDS not in self.names:
+            return False
+        rows = (line.split() for _, line in numbered_lines(facts) if line.strip())
+        first = list(itertools.chain(*itertools.islice(rows, 2)))  # the first line may be a count
+        return bool(first) and all(map(bytes.isdigit, first))
 
 
 def _is_kind(path: Path, kind: Callable[[int], bool]) -> bool:

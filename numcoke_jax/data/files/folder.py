@@ -99,10 +99,11 @@ def inspect_folder(
     report.hidden_fields = tuple(hidden)
     if hidden:
         report.source_notes.append(f"{HIDDEN_FIELDS}: no model is given {', '.join(map(shown_name, hidden))}")
-    for name in hidden:
-        if name not in graph.vocabulary.fields:
+    for row, name in enumerate(hidden):
+        if name not in graph.vocabulary.fields and (file := files.find(HIDDEN_FIELDS)):
+            where = f"{file.name}:{line_numbers(file, [row])[row]}"
             hint = suggestion(name, graph.vocabulary.fields)
-            report.errors.append(f"{HIDDEN_FIELDS}: the graph has no field {shown_name(name)}; {hint}")
+            report.errors.append(f"{where}: the graph has no field {shown_name(name)}; {hint}")
     return graph, report
 
 
@@ -188,10 +189,13 @@ def _read_facts(stored: GraphFiles, report: GraphReport) -> dict[str, pa.Table]:
     facts = {}
     for name, file in files.items():
         if file is not None:
+            ids: set[str] = set()  # what to say if there are some, once
             try:
+                ids = {stored.convert} if stored.holds_ids(file) else ids
                 facts[name] = read_triples(file, FACT_COLUMNS)
+                report.source_notes += ids.difference(report.source_notes)
             except DataError as error:
-                report.errors += error.problems
+                report.errors += ids.difference(report.errors) if ids else error.problems
     facts = _skip_headers(facts, files, report)
     for split, consequence in EMPTY.items():
         if split in facts and facts[split].num_rows == 0:

@@ -6,7 +6,8 @@
     entity_ids.del  relation_ids.del              id, name                LibKGE
     train.del       valid.del       test.del      head, relation, tail
 
-    train.txt       valid.txt       test.txt      names, in an order that the caller knows
+    train.txt       valid.txt       test.txt      ids of entity2id.txt, head, relation, tail; or names,
+                                                  in an order that the caller knows
 
 Columns are separated by tabs or spaces, and in the files of names a name may have spaces.  A first line of
 one number is the count of the lines that follow it, and must be right.  Entities that no fact mentions are
@@ -53,6 +54,7 @@ FORMATS = (
     IdFormat("OpenKE", ("entity2id.txt", "relation2id.txt"), "{}2id.txt", ("head", "tail", "relation")),
     IdFormat("LibKGE", ("entity_ids.del", "relation_ids.del"), "{}.del", FACT_COLUMNS),
 )
+FORK = dataclasses.replace(FORMATS[0], toolkit="a fork of OpenKE", facts="{}.txt", order=FACT_COLUMNS)
 KINDS = ("entity", "relation")  # of names
 ID = re.compile(r"[0-9]{1,18}")  # the longest that int64 holds whatever the digits
 ID_OR_UNKNOWN = re.compile(r"-?[0-9]{1,18}")  # as some programs mark what they do not know
@@ -73,6 +75,8 @@ def read_ids(path: str | os.PathLike, order: Sequence[str] = ()) -> tuple[Numeri
     files, report = GraphFiles(Path(path), (*FIRST_FILES, *FACT_FILES)), GraphReport()
     found = [form for form in FORMATS if files.find(form.facts.format("train"))]
     try:
+        train = files.find("train.txt")
+        found += [FORK] if train and files.holds_ids(train) else []
         if found:
             facts, entities = _facts_of_ids(files, found[0], tuple(order) or found[0].order, report)
         elif order:
@@ -106,7 +110,10 @@ def _facts_of_ids(
     files: GraphFiles, form: IdFormat, order: tuple[str, ...], report: GraphReport
 ) -> tuple[dict[str, pa.Table], list[str]]:
     """The facts of each split by name, and the names of all entities."""
-    names = dict(zip(KINDS, (_read_names(_needed(files, name)) for name in form.names), strict=True))
+    names = {
+        kind: _read_names(_needed(files, name, f": the facts are ids, and it has the name of each {kind}"))
+        for kind, name in zip(KINDS, form.names, strict=True)
+    }
     known = {kind: np.array(sorted(ids), np.int64) for kind, ids in names.items()}
     ordered = {kind: pa.array([names[kind][i] for i in known[kind].tolist()], pa.string()) for kind in KINDS}
     tables = {}
@@ -130,13 +137,11 @@ def _facts_of_ids(
     return tables, list(names["entity"].values())
 
 
-def _needed(files: GraphFiles, name: str) -> TextFile:
+def _needed(files: GraphFiles, name: str, why: str = ", it is needed, and may be empty") -> TextFile:
     """The file called `name`; raises UserError if there is none."""
     file = files.find(name)
     if file is None:
-        raise UserError(
-            f"{name} is missing, it is needed, and may be empty; there are {', '.join(files.names)}"
-        )
+        raise UserError(f"{name} is missing{why}; there are {', '.join(files.names)}")
     return file
 
 
