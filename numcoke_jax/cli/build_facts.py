@@ -70,19 +70,13 @@ def build_from_facts(options: argparse.Namespace) -> LoadedGraph:
     }
     choice = FactChoice(
         **ends,
-        relations=_relations(options.relation, len(tables)) if options.relation else (),
+        relations=tuple(map(str.strip, options.relation.split(","))) if options.relation else (),
         relation_column=_columns("--relation-column", column, tables)[0] if column else "",
         **chosen,
         split=options.split or DEFAULT_SHARES,
         seed=options.seed or 0,
     )
     return build_facts(tables, attributes, choice)
-
-
-def _relations(text: str, files: int) -> tuple[str, ...]:
-    """The relation of all files, which may have a comma in its name, or one for each of several."""
-    names = tuple(name.strip() for name in text.split(","))
-    return names if files > 1 and len(names) > 1 else (text,)
 
 
 def _table(option: str, path: str) -> TableFile:

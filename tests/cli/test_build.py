@@ -66,7 +66,7 @@ def test_a_flag_is_given_once_and_those_of_training_are_named() -> None:
     ("rest", "said"),
     [
         (";2", "leave none for training; compare more values; t.csv: fields Power; column 'Weight' left out"),
-        (";red", "t.csv: no column holds numbers only; name some as fields or relations; column 'Weight'"),
+        (";red", "as facts (numcoke data build --facts, NumericKG.from_facts); column 'Weight' left out"),
     ],
 )
 def test_an_error_says_which_columns_were_left_out(rest, said, tmp_path, capsys):

@@ -103,6 +103,8 @@ def test_attributes_of_facts_have_categories_for_training() -> None:
     kg = NumericKG.from_facts(results, SONGS, **options, categories=["artist", "sequel"])
     assert facts(kg.graph, "artist", ["train"]) == facts(kg.graph, "artist")
     assert len(facts(kg.graph, "artist")) == 12 and len(facts(kg.graph, "sequel")) == 19
+    texts = NumericKG.from_facts(results, SONGS[["song", "artist"]], **options, categories="artist").graph
+    assert len(facts(texts, "artist")) == 12 and texts.num_fields == 0
     with pytest.raises(UserError, match="'beat' is a relation of the facts, too"):
         NumericKG.from_facts(results, SONGS.rename(columns={"artist": "beat"}), **options, categories="beat")
     with pytest.raises(UserError, match="are columns of the attributes, of which none are given"):

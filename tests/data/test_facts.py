@@ -213,7 +213,7 @@ MISTAKES: list[tuple[pd.DataFrame, pd.DataFrame | None, dict[str, Any], str]] = 
         results(),
         PLAYERS[["player", "country"]],
         {"name": "player"},
-        "attributes: no column holds numbers only",
+        "attributes: no column holds numbers only; name columns of texts as categories, or leave the",
     ),
     (
         results(),
@@ -259,7 +259,7 @@ def test_several_tables_are_one_with_a_relation_each_or_the_same(tmp_path: Path)
         assert graph_hash(one_each.graph) == graph_hash(expected.graph)
     assert graph_hash(from_facts(files).graph) == graph_hash(from_facts(results()).graph)
     assert from_facts(files).loaded.notices[0].startswith("won.csv, drawn.parquet: 29 facts about 8 entities")
-    with pytest.raises(UserError, match=r"^relation: of 2 tables of facts, 3 have a name \(a, b, c\); give"):
+    with pytest.raises(UserError, match=r"^relation: 3 names \(a, b, c\) for 2 tables of facts; give one"):
         from_facts(files, relation=["a", "b", "c"])
     with pytest.raises(UserError, match="^facts 2: no column 'winner'"):
         from_facts([won, drawn.drop(columns="winner")])
@@ -268,6 +268,14 @@ def test_several_tables_are_one_with_a_relation_each_or_the_same(tmp_path: Path)
         UserError, match=r"^facts 1, facts 2: column 'split' must say.*'tset' in data row 3 of facts 2"
     ):
         from_facts([won, wrong], split="column:split")
+
+
+def test_integers_that_a_program_wrote_as_decimals_are_the_same_names(tmp_path: Path) -> None:
+    """pandas writes 1.0, 2.0, ... of a column of integers with a missing cell."""
+    (tmp_path / "results.csv").write_text("winner,loser\n1.0,2\n2.0,3\n,1\n3.0,4\n")
+    (tmp_path / "players.csv").write_text("id,height\n1.0,180\n2.0,190\n3.0,170\n4.0,200\n")
+    graph = from_facts(tmp_path / "results.csv", tmp_path / "players.csv", name="id").graph
+    assert graph.vocabulary.entities == ("1", "2", "3", "4") and graph.observed.all()
 
 
 def test_tables_may_be_given_as_paths(tmp_path: Path) -> None:
@@ -309,7 +317,11 @@ COMMANDS = [
     ),
     (
         ["--facts=R", "--facts=R", "--head=winner", "--tail=loser", "--relation=beat,drew,lost"],
-        "relation: of 2 tables of facts, 3 have a name (beat, drew, lost); give one for each table, or one",
+        "relation: 3 names (beat, drew, lost) for 2 tables of facts; give one for each table, or one for all",
+    ),
+    (
+        ["--facts=R", "--head=winner", "--tail=loser", "--relation=beat,drew"],
+        "relation: 2 names (beat, drew) for 1 table of facts; give one for each table, or one for all",
     ),
     (["--table=cars", "--head=x"], "--head has no meaning without --facts=FILE"),
     (["--table=cars", "--split=order:x"], "--split=order:x has no meaning with --table"),

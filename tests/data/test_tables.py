@@ -369,6 +369,21 @@ def test_column_names(cell, name):
     assert column_names(["before", cell, "after"]) == ["before", name, "after"]
 
 
+@pytest.mark.parametrize(
+    ("cells", "names"),
+    [
+        (["1.0", "", "20.0", "-3.0"], ["1", "", "20", "-3"]),
+        (["1.0", "2"], ["1.0", "2"]),
+        (["1.0", "1.5"], ["1.0", "1.5"]),
+        (["1.0", "01.0"], ["1.0", "01.0"]),
+        (["1.0", "v1.0"], ["1.0", "v1.0"]),
+        (["0.0", "-0.0"], ["0.0", "-0.0"]),
+    ],
+)
+def test_a_column_of_whole_decimals_names_integers(cells, names):
+    assert column_names(cells) == names
+
+
 def test_integers_name_the_same_entities_in_csv_and_in_parquet(tmp_path):
     """pandas makes a column of integers with one missing cell a column of floats."""
     frame = pd.DataFrame({"id": [20231231, None, 7], "x": [1, 2, 3]})

@@ -30,10 +30,8 @@ import pyarrow.compute as pc
 
 from numcoke_jax.data.files.numbers import (
     A_DATE,
-    EXACT_INTEGERS,
     PLAIN,
     Reading,
-    is_rounded,
     parse_number,
     parse_values,
 )
@@ -56,6 +54,7 @@ SAMPLED_ROWS = 50  # of a text file whose header leaves the separator open
 LARGEST_CELL = 2**31 - 1  # characters; the csv module's limit has 32 bits on some systems
 # Titles of a saved index of pandas, read back as a column: by parquet, by csv, by csv several times over.
 SAVED_INDEX = re.compile(r"__index_level_\d+__|Unnamed: 0(\.\d+)*")
+WHOLE = re.compile(r"(0|-?[1-9][0-9]*)\.0")
 UNWRITABLE = re.compile(r"[\t\n\r\0]+")
 
 
@@ -360,11 +359,16 @@ def cell_text(cell: Any) -> str:
 
 
 def column_names(cells: Sequence[Any]) -> list[str]:
-    """`cell_text` of each cell; most are plain text and need no second look."""
-    return [
+    """`cell_text` of each cell; most are plain text and need no second look.
+
+    Where all are 1.0, 2.0, ..., as programs write integers beside a missing cell, the names are 1, 2, ...
+    """
+    names = [
         cell if isinstance(cell, str) and cell.isprintable() and cell.strip() else cell_text(cell)
         for cell in cells
     ]
+    whole = all(WHOLE.fullmatch(name) for name in names if name)
+    return [name.removesuffix(".0") for name in names] if whole else names
 
 
 def column_numbers(cells: Sequence[Any], reading: Reading = PLAIN) -> Numbers:
@@ -398,12 +402,6 @@ def column_numbers(cells: Sequence[Any], reading: Reading = PLAIN) -> Numbers:
             values[row], observed[row] = float(bool(truth)), True
         wrong, converted = {}, collections.Counter({TRUTHS_READ: len(truths)})
     return Numbers(values, observed, dict(sorted(wrong.items())), dict(converted))
-
-
-def count_rounded(cells: Sequence[Any], values: np.ndarray) -> int:
-    """How many cells are integers that float64 cannot hold; `column_numbers` rounds them in `values`."""
-    large = np.flatnonzero(np.abs(values) >= EXACT_INTEGERS).tolist()
-    return sum(is_rounded(str(cells[row]), float(values[row])) for row in large)
 
 
 def _is_missing(cell: Any) -> bool:

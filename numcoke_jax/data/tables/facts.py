@@ -166,8 +166,8 @@ def _relations(tables: Sequence[TableFile], choice: FactChoice) -> list[str]:
     relations = choice.relations if len(choice.relations) > 1 else choice.relations * len(tables)
     if len(relations) != len(tables):
         raise UserError(
-            f"relation: of {plural(len(tables), 'table')} of facts, {len(relations)} have a name "
-            f"({printable(', '.join(relations))}); give one for each table, or one for all"
+            f"relation: {len(relations)} names ({printable(', '.join(relations))}) for "
+            f"{plural(len(tables), 'table')} of facts; give one for each table, or one for all"
         )
     return [name for name, table in zip(relations, tables, strict=True) for _ in range(table.num_rows)]
 

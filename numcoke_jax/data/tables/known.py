@@ -7,11 +7,13 @@ smallest values of the fields in turn, a missing one last.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from numcoke_jax.data.files.dates import DESCRIBED
-from numcoke_jax.data.tables.cells import Numbers, TableFile, column_numbers, count_rounded, describe_cells
+from numcoke_jax.data.files.numbers import EXACT_INTEGERS, is_rounded
+from numcoke_jax.data.tables.cells import Numbers, TableFile, column_numbers, describe_cells
 from numcoke_jax.system.errors import UserError, plural, suggestion
 
 RELATION_SUFFIX = "_comp"  # the relation that compares field "tempo" is called "tempo_comp"
@@ -188,9 +190,11 @@ def entity_table(spec: TableSpec, table: TableFile) -> EntityTable:
         if title is not None and title in table.columns:
             found = field_column(table, title)
             order.insert(0, np.where(found.observed, sign * found.values, np.inf))
-    kept = first_rows(names, named, np.stack(order, axis=1))
+    kept = first_rows(names, named, np.stack(order, axis=1) if order else np.zeros((len(names), 0)))
+    values, observed = np.zeros((len(kept), len(fields))), np.zeros((len(kept), len(fields)), bool)
     notices = []
-    for field, found in zip(fields, columns, strict=True):
+    for place, (field, found) in enumerate(zip(fields, columns, strict=True)):
+        values[:, place], observed[:, place] = found.values[kept], found.observed[kept]
         where = f"{spec.name}: column {field!r}"
         notices += conversions(where, found)
         if rounded := count_rounded(table.column(field), found.values):
@@ -205,8 +209,8 @@ def entity_table(spec: TableSpec, table: TableFile) -> EntityTable:
         name=spec.name,
         entities=tuple(names[row] for row in kept),
         fields=tuple(fields),
-        values=np.stack([column.values for column in columns], axis=1)[kept],
-        observed=np.stack([column.observed for column in columns], axis=1)[kept],
+        values=values,
+        observed=observed,
         notices=tuple(notices),
         rows=tuple(kept.tolist()),
     )
@@ -250,6 +254,12 @@ def field_column(table: TableFile, field: str) -> Numbers:
             f"got {describe_cells(table.column(field), found.wrong)}{parse_hint(table, field)}"
         )
     return found
+
+
+def count_rounded(cells: Sequence[Any], values: np.ndarray) -> int:
+    """How many cells are integers that float64 cannot hold; `column_numbers` rounds them in `values`."""
+    large = np.flatnonzero(np.abs(values) >= EXACT_INTEGERS).tolist()
+    return sum(is_rounded(str(cells[row]), float(values[row])) for row in large)
 
 
 def parse_hint(table: TableFile, column: str) -> str:

@@ -55,13 +55,19 @@ def own_table(
     if not fields:
         stored, notices = numeric_columns(table, (*name, *relations, *categories))
     every = tuple(dict.fromkeys((*relations, *stored)))
-    if not every:
+    if not (every or (categories and others)):
         why = "".join(f"; {notice}" for notice in notices)
-        raise UserError(f"{table.where}: no column holds numbers only; name some as fields or relations{why}")
+        use = (
+            "name columns of texts as categories, or leave the attributes out"
+            if others
+            else "a table becomes a graph by comparing numbers; if its rows are facts, give it as facts "
+            "(numcoke data build --facts, NumericKG.from_facts)"
+        )
+        raise UserError(f"{table.where}: no column holds numbers only; {use}{why}")
     title = os.path.basename(table.where)
     spec = TableSpec(title, (), "", tuple(name), ", ".join(["{}"] * len(name)), every, every)
     found = entity_table(spec, table)
-    notices.insert(0, f"{title}: fields {', '.join(every)}")
+    notices.insert(0, f"{title}: fields {', '.join(every) or 'none'}")
     found = dataclasses.replace(found, notices=(*notices, *found.notices))
     return with_categories(found, table, categories, others)
 
