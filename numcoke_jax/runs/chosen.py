@@ -15,10 +15,11 @@ from numcoke_jax.config.presets import apply_preset
 from numcoke_jax.config.schema import default_config
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
 from numcoke_jax.models.order_core.comparative import comparative_relations
-from numcoke_jax.system.errors import plural, shown_name
+from numcoke_jax.system.errors import UserError, plural, shown_name
 
 SHIPPED = "numeric"
 SHOWN_NOISY = 3
+FEWEST_FACTS = 10  # to train on, where no relation compares
 
 
 def chosen_config(
@@ -32,13 +33,19 @@ def chosen_config(
       compared: relations that compare the values of a table: strict, whatever a few facts look like.
 
     Raises:
-      UserError: there is no such preset.
+      UserError: there is no such preset, or there are too few facts.
     """
     config = default_config()
     apply_preset(config, preset or SHIPPED)
     facts = np.concatenate([graph.train, graph.valid])
     known = {place for place, name in enumerate(graph.vocabulary.relations) if name in compared}
-    compare = known.union(comparative_relations(graph.train, graph.num_relations))
+    ordered = comparative_relations(graph.train, graph.num_relations)
+    if not ordered and len(graph.train) < FEWEST_FACTS:
+        raise UserError(
+            f"the graph has {plural(len(graph.train), 'fact')} for training, too few for an order or for "
+            f"anything else to be learned; add some, {FEWEST_FACTS} at least"
+        )
+    compare = known.union(ordered)
     noisy = {name: share for relation, name, share in _noisy(graph, facts) if relation in compare - known}
     others = graph.num_relations - len(compare)
     strict = len(compare) - len(noisy)

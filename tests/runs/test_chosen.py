@@ -71,6 +71,20 @@ def test_the_training_facts_decide(
     assert config.score.order_core and "\n" not in line
 
 
+@pytest.mark.parametrize(("values", "trains"), [([1, 2], False), ([1, 2, 2], False), ([1, 2, 3], True)])
+def test_facts_that_nothing_can_be_learned_from_are_refused(values: list[int], trains: bool) -> None:
+    """Three rows have an order, of which nothing is trained; two rows, or equal ones, have none."""
+    table = pd.DataFrame({"name": [f"e{row}" for row in range(len(values))], "size": values})
+    kg = NumericKG.from_table(table, name="name")
+    if trains:
+        assert "1 strict comparison" in chosen_config(kg.graph, compared=kg.compared_relations)[1]
+        return
+    with pytest.raises(
+        UserError, match=r"^the graph has \d facts? for training, too few for an order or for"
+    ):
+        chosen_config(kg.graph, compared=kg.compared_relations)
+
+
 def test_a_validation_fact_that_contradicts_the_training_counts(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "g", above=STRICT)
     head, relation, tail = (folder / "train.txt").read_text().splitlines()[0].split("\t")
