@@ -245,7 +245,7 @@ class Model:
                     f"explain: {title} needs a mapping of fields to values, such as {{'size': 3}}, "
                     f"got {given!r}"
                 )
-        names = Names(self.trained.run.graph.vocabulary)
+        names = self.trained.names
         changes = [
             Change(side, names.fields.id(field), _changed_value(field, value))
             for side, values in zip(SIDES, (head_values, tail_values), strict=True)
@@ -271,7 +271,7 @@ class Model:
             range.
         """
         check_level("impute", level)
-        index = Names(self.trained.run.graph.vocabulary).fields
+        index = self.trained.names.fields
         asked = None if fields is None else [index.id(name) for name in listed(fields)]
         if asked == []:
             raise UserError("impute: fields is empty; name some, or leave it out for all")

@@ -144,7 +144,7 @@ def test_heads_come_as_a_name_a_list_or_a_column(model: Model) -> None:
         ({"top": 0}, "predict: top must be an integer of 1 or more, got 0"),
         ({"head": None}, "predict: give a head, a tail, or new_entities"),
         ({"head": iter([3])}, "a name must be text, got 3: give '3' if that is the name"),
-        ({"relation": ""}, "there is no relation ''; none of the 1 is similar"),
+        ({"relation": ""}, "the relation is missing; give one of 1: 'higher'"),
         ({"new_entities": pd.DataFrame()}, "new_entities: has no columns"),
     ],
 )

@@ -11,6 +11,7 @@ otherwise, a table that the package knows is compared as the benchmark does, any
 import argparse
 import dataclasses
 import os
+from collections.abc import Sequence
 
 from numcoke_jax.cli.build_facts import OWN_OPTIONS, add_fact_options, build_from_facts
 from numcoke_jax.cli.columns import add_table_options, split_names
@@ -20,10 +21,10 @@ from numcoke_jax.data.files.folder import write_folder
 from numcoke_jax.data.files.numbers import Reading
 from numcoke_jax.data.load import build_graph
 from numcoke_jax.data.public.tables import known_table
-from numcoke_jax.data.tables.cells import TableFile, read_table
+from numcoke_jax.data.tables.cells import TableFile, describe_cells, read_table
 from numcoke_jax.data.tables.comparisons import DIRECTIONS, GROUPS, OWN_TABLE, PROTOCOLS, ComparisonSettings
 from numcoke_jax.data.tables.facts import BY_COLUMN, BY_ORDER
-from numcoke_jax.data.tables.known import TABLES, EntityTable
+from numcoke_jax.data.tables.known import TABLES, EntityTable, parse_hint
 from numcoke_jax.data.tables.own import INDEX, compared_fields, own_table
 from numcoke_jax.system.errors import UserError, suggestion
 from numcoke_jax.system.files import home_path
@@ -122,10 +123,35 @@ def build(options: argparse.Namespace) -> list[str]:
         settings = chosen_settings(options)
         loaded = build_graph(*chosen_table(options), settings)
     fields = loaded.graph.vocabulary.fields
-    hidden = split_names("--hide", options.hide, fields) if options.hide else ()
+    hidden = _hidden(options, fields) if options.hide else ()
     source = options.table or ", ".join(options.facts)
     write_folder(loaded.graph, options.out, hidden, source=source)
     return loaded.notices
+
+
+def _hidden(options: argparse.Namespace, fields: Sequence[str]) -> tuple[str, ...]:
+    """The fields of --hide.
+
+    Raises:
+      UserError: one of them is no field; the message says why the column of that name is none.
+    """
+    try:
+        return split_names("--hide", options.hide, fields)
+    except UserError:
+        path = options.attributes or options.table
+        if not path or path in TABLES:
+            raise
+    file = dataclasses.replace(read_table(home_path(path)), reading=Reading(options.dates, options.parse))
+    names = split_names("--hide", options.hide, {**dict.fromkeys(fields), **file.columns})
+    name = next(name for name in names if name not in fields)
+    found = file.numbers(name)
+    why = "is no field of the graph"
+    if found.wrong:
+        cells = describe_cells(file.columns[name], found.wrong, most=1)
+        why = f"does not hold numbers only, {cells}{parse_hint(file, name)}"
+    elif options.fields:
+        why = f"is left out by --fields={options.fields}, which may name it, too"
+    raise UserError(f"--hide: column {name!r} {why}; no model is given it anyway: leave it out of --hide")
 
 
 def chosen_settings(options: argparse.Namespace) -> ComparisonSettings:

@@ -208,7 +208,7 @@ def _names(given: Sequence[str]) -> list[tuple[str, str]]:
 def explain_fact(options: argparse.Namespace, console: Console) -> None:
     """Show why a fact has its score, and what other values would change."""
     trained = _loaded(options, console)
-    names = Names(trained.run.graph.vocabulary)
+    names = trained.names
     head, tail = names.entities.id(options.head, "--head"), names.entities.id(options.tail, "--tail")
     relation = names.relations.id(options.relation, "--relation")
     changes = read_changes(options.set, names.fields, "--set")
@@ -226,7 +226,7 @@ def explain_fact(options: argparse.Namespace, console: Console) -> None:
 def impute_values(options: argparse.Namespace, console: Console) -> None:
     """Show the ranks and values between which missing values lie, and how well that works for hidden ones."""
     trained = _loaded(options, console)
-    names = Names(trained.run.graph.vocabulary)
+    names = trained.names
     if options.entity is not None:
         names.entities.id(options.entity, "--entity")
     asked = [names.fields.id(name, "--field") for name in dict.fromkeys(options.field or ())]

@@ -11,7 +11,7 @@ from numcoke_jax.cli.commands import Once, OneLineParser, add_cache_option, as_f
 from numcoke_jax.data.graph import SPLITS
 from numcoke_jax.inference.names import NameIndex
 from numcoke_jax.runs.file_names import VOCABULARY_FILE
-from numcoke_jax.runs.stored import read_vocabulary
+from numcoke_jax.runs.stored import hidden_fields, read_vocabulary, run_config
 from numcoke_jax.system.errors import UserError, printable, shown_path
 from numcoke_jax.system.files import home_path
 
@@ -70,7 +70,8 @@ def _check_names(options: argparse.Namespace) -> None:
         asked = given.get(flag) or ()
         for name in (asked,) if isinstance(asked, str) else asked:
             if name not in names and not (flag == "candidates" and name.startswith("@")):
-                NameIndex(kind, names).id(name, f"--{flag}")
+                hidden = hidden_fields(run_config(options.workdir, lambda _: None)) if flag == "field" else {}
+                NameIndex(kind, names, hidden).id(name, f"--{flag}")
 
 
 def _predict_flags(parser: OneLineParser) -> None:

@@ -2,7 +2,7 @@
 
 import difflib
 import heapq
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from numcoke_jax.data.graph import Vocabulary
 from numcoke_jax.system.errors import UserError, printable
@@ -18,11 +18,13 @@ class NameIndex:
     Args:
       kind: what they name, for messages: "entity", "relation", "field".
       names: name of id 0, 1, ...
+      hidden: names that the model is not given -> what hides them.
     """
 
-    def __init__(self, kind: str, names: Sequence[str]) -> None:
+    def __init__(self, kind: str, names: Sequence[str], hidden: Mapping[str, str] | None = None) -> None:
         self.kind = kind
         self.names = names
+        self._hidden = hidden or {}
         self._ids = {name: number for number, name in enumerate(names)}
 
     def __contains__(self, name: str) -> bool:
@@ -48,6 +50,15 @@ class NameIndex:
         if found is not None:
             return found
         place = f"{where}: " if where else ""
+        if not name and self.names:
+            raise UserError(
+                f"{place}the {self.kind} is missing; give one of {len(self.names):,}: {self._some()}"
+            )
+        if name in self._hidden:
+            raise UserError(
+                f"{place}the {self.kind} {printable(repr(name))} is hidden from the model, by "
+                f"{self._hidden[name]}; a run that is trained without that knows it"
+            )
         raise UserError(f"{place}there is no {self.kind} {printable(repr(name))}; {self._hint(name)}")
 
     def closest(self, name: str) -> list[str]:
@@ -70,17 +81,24 @@ class NameIndex:
         close = self.closest(name)
         if close:
             return f"the closest: {', '.join(printable(repr(known)) for known in close)}"
-        some = ", ".join(printable(repr(known)) for known in self.names[:SHOWN])
+        some = self._some()
         return f"none of the {len(self.names):,} is similar; examples: {some}" if some else "there is none"
+
+    def _some(self) -> str:
+        some = ", ".join(printable(repr(known)) for known in self.names[:SHOWN])
+        return some + (", ..." if len(self.names) > SHOWN else "")
 
 
 class Names:
-    """The names of a graph, by what they name: `entities`, `relations`, `fields`."""
+    """The names of a graph, by what they name: `entities`, `relations`, `fields`.
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    `hidden`: fields that the model is not given -> what hides them.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, hidden: Mapping[str, str] | None = None) -> None:
         self.entities = NameIndex("entity", vocabulary.entities)
         self.relations = NameIndex("relation", vocabulary.relations)
-        self.fields = NameIndex("field", vocabulary.fields)
+        self.fields = NameIndex("field", vocabulary.fields, hidden)
 
 
 def _grams(name: str) -> set[str]:

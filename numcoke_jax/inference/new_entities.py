@@ -91,11 +91,19 @@ def read_new_entities(
     column = _name_column(table, name_column, graph)
     names = _new_names(table, column, graph)
     values, observed, others, notices = _values(table, column, len(names), graph)
-    if not observed.any() and not facts:
-        listed = ", ".join(map(repr, graph.vocabulary.fields[:20]))
-        raise UserError(f"{table.where}: no value of a field of the graph; its fields are {listed}")
+    relations = [title for title in others if title in graph.vocabulary.relations]
+    others = [title for title in others if title not in relations]
     if others:
         notices.append(f"columns that are not fields of the graph: {', '.join(others)}")
+    if relations:
+        notices.append(
+            f"columns that are relations of the graph, not read: {', '.join(relations)}; a new entity is "
+            "known by its fields, and by what is given as facts"
+        )
+    if not observed.any() and not facts:
+        listed = ", ".join(map(repr, graph.vocabulary.fields[:20]))
+        why = "".join(f"; {notice}" for notice in notices)
+        raise UserError(f"{table.where}: no value of a field of the graph; its fields are {listed}{why}")
     new = NewEntities(tuple(names), values, observed)
     return dataclasses.replace(new, facts=_fact_ids(facts, graph, names)), notices
 

@@ -1,16 +1,18 @@
 """A finished run, loaded for use: its data, its functions and its best parameters."""
 
 import dataclasses
+import functools
 import pathlib
 from typing import Any
 
 from numcoke_jax.evaluation.calibration import Calibration
+from numcoke_jax.inference.names import Names
 from numcoke_jax.inference.predict import Predictor
 from numcoke_jax.runs.create import create_run
 from numcoke_jax.runs.file_names import REPORT_FILE
 from numcoke_jax.runs.resume import Progress, Warn, checkpoints_of, newest_state
 from numcoke_jax.runs.run import Run
-from numcoke_jax.runs.stored import Report, read_report, run_config
+from numcoke_jax.runs.stored import Report, hidden_fields, read_report, run_config
 from numcoke_jax.runs.unseen import NewEntities, extended
 from numcoke_jax.system.errors import UserError, shown_path
 
@@ -23,6 +25,11 @@ class Trained:
     params: Any
     calibration: Calibration = Calibration()
     report: Report | None = None
+
+    @functools.cached_property
+    def names(self) -> Names:
+        """The names of the run's graph."""
+        return Names(self.run.graph.vocabulary, hidden_fields(self.run.config))
 
     def predictor(self, new: NewEntities | None = None) -> Predictor:
         """Answers queries about the run's own entities, and about `new` ones after them."""

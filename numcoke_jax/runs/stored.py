@@ -167,6 +167,18 @@ def run_config(workdir: Path, warn: Callable[[str], None]) -> ConfigDict:
     return config
 
 
+def hidden_fields(config: ConfigDict) -> dict[str, str]:
+    """The fields that the model of a run is not given -> what hides them: a key, or a file of its graph."""
+    from numcoke_jax.data.files.archive import GraphFiles  # with pyarrow, which few commands wait for here
+    from numcoke_jax.data.files.folder import HIDDEN_FIELDS
+    from numcoke_jax.data.files.lines import read_names
+
+    path = home_path(config.data.path)
+    file = GraphFiles(path).find(HIDDEN_FIELDS) if config.data.path else None
+    by_file = dict.fromkeys(read_names(file), f"{HIDDEN_FIELDS} of {shown_path(path)}") if file else {}
+    return by_file | dict.fromkeys(config.data.hide, "data.hide")
+
+
 def write_vocabulary(path: str | os.PathLike[str], vocabulary: Vocabulary, normalization: Any) -> None:
     """Writes vocabulary.json: entity, relation and field names in id order, and the value scale.
 

@@ -17,7 +17,10 @@ from numcoke_jax.data.load import load_folder
 from numcoke_jax.data.numeric_kg import NumericKG
 from numcoke_jax.runs.create import trained_on
 from numcoke_jax.runs.kept_graph import keep_graph
+from numcoke_jax.runs.stored import write_vocabulary
+from numcoke_jax.runs.workdir import flat_config
 from numcoke_jax.system.errors import UserError
+from numcoke_jax.system.files import write_json_atomically
 
 RUN = Path("runs/towns.csv-seed0")
 TRAIN = ["train", "towns.csv", "--name=town", "--relations=height"]
@@ -152,7 +155,35 @@ def test_a_hidden_column_is_compared_and_is_no_literal(
     assert graph_hash(again.graph) == graph_hash(hidden)
     assert main(["data", "build", *words, "--hide=x", f"--out={tmp_path / 'wrong'}"]) == 2
     assert "--hide: no column 'x'; there is 'a', 'b', 'c'" in capsys.readouterr().err
+    (tmp_path / "t.csv").write_text(f"name,a,b,c,d,e\n{rows.replace(chr(10), ',red,3 %' + chr(10))}")
+    for given, said in (
+        ("--hide=d", "--hide: column 'd' does not hold numbers only, 'red' in data row 1 (not a number)"),
+        (
+            "--hide=a,e",
+            "--hide: column 'e' does not hold numbers only, '3 %' in data row 1 (a number with a unit)",
+        ),
+        (
+            "--hide=b,c",
+            "--hide: column 'c' is left out by --fields=a, which may name it, too; no model is given",
+        ),
+    ):
+        assert main(["data", "build", *words, "--fields=a", given, f"--out={tmp_path / 'wrong'}"]) == 2
+        assert said in capsys.readouterr().err
     assert not (tmp_path / "wrong").exists()
+    # A question about such a field says what hides it, before the run is loaded.
+    config.data.hide, config.data.path, run = ("c",), str(tmp_path / "hidden"), tmp_path / "run"
+    run.mkdir()
+    write_json_atomically(run / "config.json", flat_config(config))
+    write_vocabulary(run / "vocabulary.json", hidden.vocabulary, {})
+    for field, said in (
+        (
+            "a",
+            f"is hidden from the model, by hidden_fields.txt of {tmp_path / 'hidden'}; a run that is trained",
+        ),
+        ("c", "is hidden from the model, by data.hide; a run that is trained without that knows it"),
+    ):
+        assert main(["impute", f"--workdir={run}", f"--field={field}"]) == 2
+        assert f"--field: the field '{field}' {said}" in capsys.readouterr().err
     (tmp_path / "hidden" / "hidden_fields.txt").write_text("a\nbb\n")
-    with pytest.raises(DataError, match=r"hidden_fields\.txt: the graph has no field bb; did you mean 'b'"):
+    with pytest.raises(DataError, match=r"hidden_fields\.txt:2: the graph has no field bb; did you mean 'b'"):
         load_folder(str(tmp_path / "hidden"))

@@ -137,6 +137,13 @@ def test_a_table_of_new_entities_is_read_by_the_names_of_its_columns() -> None:
     table = TableFile("new.csv", {"who": ["a", "b"], "color": ["x", "y"], "size": ["3", ""]})
     new, notices = read_new_entities(table, graph)
     assert new.names == ("a", "b") and notices == ["columns that are not fields of the graph: color"]
+    related = TableFile("new.csv", {"who": ["a", "b"], graph.vocabulary.relations[0]: ["x", "y"]})
+    with pytest.raises(
+        UserError,
+        match="^new.csv: no value of a field of the graph; its fields are .*; columns that are relations of "
+        f"the graph, not read: {graph.vocabulary.relations[0]}; a new entity is known by its fields",
+    ):
+        read_new_entities(related, graph)
     assert new.values.tolist() == [[3.0, 0.0], [0.0, 0.0]]
     assert new.observed.tolist() == [[True, False], [False, False]]
     more = extended_graph(graph, new)

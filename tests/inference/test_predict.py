@@ -373,7 +373,7 @@ def test_the_closest_names_come_first() -> None:
     assert names.closest("ford pinto")[:2] == ["ford pinto (1971)", "ford pinto (1974)"]
     assert names.closest("ford")[0] == "FORD"
     assert names.closest("amc gremlim") == ["amc gremlin"]
-    with pytest.raises(UserError, match="^there is no entity ''"):
+    with pytest.raises(UserError, match="^the entity is missing; give one of 5: 'amc gremlin', 'ford pinto"):
         names.id("")
     with pytest.raises(UserError, match="there is none$"):
         NameIndex("field", []).id("a")

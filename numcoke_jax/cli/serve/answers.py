@@ -22,7 +22,6 @@ from numcoke_jax.data.variants import SIDES, Change, unseen_relations
 from numcoke_jax.evaluation.orders import compared_fields
 from numcoke_jax.inference.explain import explain
 from numcoke_jax.inference.impute import impute
-from numcoke_jax.inference.names import Names
 from numcoke_jax.inference.predict import AnswerSettings, Predictor, tail_columns
 from numcoke_jax.inference.questions import head_columns, score_triples
 from numcoke_jax.inference.trained import Trained
@@ -46,7 +45,7 @@ class Answers:
         self.trained, self.name = trained, name
         graph = trained.run.graph
         self._graph = graph
-        self._names = Names(graph.vocabulary)
+        self._names = trained.names
         self._search = NameSearch(graph.vocabulary.entities)
         chunk = max(CELLS // max(graph.num_entities, 1), 1)
         self._predictors = Predictors(trained, chunk if chunk < trained.run.config.eval.chunk else 0)
