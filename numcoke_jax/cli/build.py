@@ -205,7 +205,7 @@ def own_entities(options: argparse.Namespace, file: TableFile) -> tuple[EntityTa
     if not options.name:
         raise UserError(
             f"--name: give the column that names an entity, or --name={INDEX} for the number of the row; "
-            f"{suggestion('', file.columns)}"
+            f"{suggestion('', file.columns)}; if a row is a fact, numcoke data build --facts takes the table"
         )
     names = split_names("--name", options.name, (*file.columns, INDEX))
     compared, stored, categories = (

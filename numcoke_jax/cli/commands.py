@@ -96,6 +96,8 @@ class OneLineParser(argparse.ArgumentParser):
         if "--config" in flags and similarity >= CLOSE_ENOUGH:
             key_hint = f"; did you mean --{key}{equals}{printable(value) if equals else ''}?"
             plain = [flag for flag in plain if similar(name, flag) >= similarity]
+        if "--table" in flags and os.path.isfile(word):
+            key_hint = f"; did you mean --table={printable(word)}?"
         hint = did_you_mean(name, plain) or key_hint
         hint = hint or f"; see {self.prog} --help"
         raise UserError(f"{printable(word)} is not a flag of {self.prog}{hint}")

@@ -155,6 +155,8 @@ def run_config(workdir: Path, warn: Callable[[str], None]) -> ConfigDict:
     """
     if not workdir.is_dir():
         raise UserError(f"{shown_path(workdir)}: there is no such folder; give the workdir of a finished run")
+    if not (workdir / CONFIG_FILE).exists():
+        raise UserError(f"{shown_path(workdir)} holds no run, no {CONFIG_FILE}; give that of a finished one")
     config = stored_config(workdir / CONFIG_FILE, warn)
     if (workdir / GRAPH_FOLDER).is_dir():  # wherever the workdir has been moved to
         config.data.path = str(workdir / GRAPH_FOLDER)

@@ -78,7 +78,7 @@ def shown_name(name: str) -> str:
 
 def suggestion(name: str, known: Iterable[str]) -> str:
     """What to say after "no such `name`": the closest of the known names, or all of them."""
-    known = list(known)
+    known = list(filter(None, known))  # a column without a title cannot be asked for
     by_lower = {choice.lower(): choice for choice in reversed(known)}
     close = [lower for lower in by_lower if name and name.lower() in lower]
     close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6) or close

@@ -65,7 +65,8 @@ def test_a_flag_is_given_once_and_those_of_training_are_named() -> None:
 @pytest.mark.parametrize(
     ("rest", "said"),
     [
-        (";2", "leave none for training; compare more values; t.csv: fields Power; column 'Weight' left out"),
+        (";2", "leave none for training; compare more values; Power: no two values differ in its group, so"),
+        (";2", "so it has no relation; t.csv: fields Power; column 'Weight' left out"),
         (";red", "as facts (numcoke data build --facts, NumericKG.from_facts); column 'Weight' left out"),
     ],
 )
@@ -197,7 +198,7 @@ def test_columns_of_numbers_and_near_misses():
         "column 'prices' left out: not only numbers, '$9' in data row 1 (a number with a unit) and 1 more; "
         "parse=numbers reads them",
         "column 'weights' left out: not only numbers, '1,200 kg' in data row 1 (a number with a unit)",
-        "left out, without any number: 'text', 'streets'",
+        "left out, without any number: 'empty', 'text', 'streets'",
     ]
 
 
@@ -265,6 +266,7 @@ def test_an_existing_path_is_never_touched(table, tmp_path, capsys):
 
 MISTAKES = [
     (["--out=OUT"], "missing: --table"),
+    (["TABLE", "--name=Name", "--out=OUT"], "is not a flag of numcoke data build; did you mean --table=/"),
     (["--table=TABLE", "--name=Name"], "missing: --out"),
     (
         ["--table=TABLE", "--out=OUT"],

@@ -94,6 +94,10 @@ def test_a_graph_with_errors_in_literals_alone_still_shows_its_facts(
         (["{tmp}/absent"], "absent: no such folder; expected one with train.txt, valid.txt and test.txt"),
         (["{tmp}/empty"], "empty: no graph here, train.txt, valid.txt and test.txt are all missing"),
         (["{tmp}/file"], "file: expected a folder or a zip archive of one (File is not a zip file)"),
+        (
+            ["{tmp}/t.csv"],
+            "of a table, numcoke data build --table={tmp}/t.csv --name=COLUMN --out=DIR writes",
+        ),
         (["{tmp}/graph", "--jason"], "--jason is not a flag of numcoke data check; did you mean --json?"),
         (["{tmp}/graph", "--bad-values=skip"], "--bad-values: invalid choice: 'skip'"),
     ],
@@ -103,14 +107,15 @@ def test_wrong_arguments_and_paths_exit_2_with_one_line(
 ) -> None:
     make_folder(tmp_path / "graph")
     (tmp_path / "empty").mkdir()
-    (tmp_path / "file").write_text("text")
+    for name in ("file", "t.csv"):
+        (tmp_path / name).write_text("text")
     command = [sys.executable, "-m", "numcoke_jax.data.check"]
     command += [argument.format(tmp=tmp_path) for argument in arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1
     assert done.stderr.startswith("error: ")
-    assert message in done.stderr
+    assert message.format(tmp=tmp_path) in done.stderr
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here to stand for a full disk")

@@ -396,7 +396,7 @@ def test_integers_name_the_same_entities_in_csv_and_in_parquet(tmp_path):
 def test_suggestion():
     assert suggestion("horsepwr", ["Weight", "Horsepower"]) == "did you mean 'Horsepower'?"
     assert suggestion("weight", ["Weight_in_lbs", "Horsepower"]) == "did you mean 'Weight_in_lbs'?"
-    assert suggestion("zzz", ["a", "b"]) == "there is 'a', 'b'"
+    assert suggestion("zzz", ["a", "b"]) == suggestion("", ["", "a", "b"]) == "there is 'a', 'b'"
     assert suggestion("zzz", map(str, range(30))).endswith("'19' ...")
 
 

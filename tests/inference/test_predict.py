@@ -361,6 +361,7 @@ def test_mistakes_are_one_line_with_code_2(
         ([f"--queries={bad}", "--out=x.txt"], "--out=x.txt: the name must end in one of .csv, .json"),
         ([f"--queries={bad}", f"--out={taken}"], "already exists; give another name, or --overwrite"),
         ([*one, "--workdir=nowhere"], "nowhere: there is no such folder"),
+        ([*one, f"--workdir={out.parent}"], "holds no run, no config.json; give that of a finished one"),
     ):  # fmt: skip
         code, shown, err = command(*arguments)
         assert (code, shown) == (2, ""), arguments

@@ -15,6 +15,7 @@ from numcoke_jax.system.errors import UserError
 PACKINGS = ("", ".gz", ".zip")
 FACT_FILES = tuple(f"{split}.txt{packing}" for split in SPLITS for packing in PACKINGS)
 LITERALS_FOLDER = "literals"
+TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", ".xlsx")
 IDS_FILE, ENTITY_IDS = "train2id.txt", "entity2id.txt"  # of OpenKE
 
 
@@ -111,9 +112,10 @@ def _names_in_archive(path: Path, needed: Collection[str]) -> dict[str, str]:
         with zipfile.ZipFile(path) as archive:
             members = [(info.filename.replace("\\", "/"), info.filename) for info in archive.infolist()]
     except (zipfile.BadZipFile, OSError) as error:
-        raise UserError(
-            f"{path}: expected a folder or a zip archive of one ({error}); unpack archives of other kinds"
-        ) from error
+        remedy = "unpack archives of other kinds"
+        if path.suffix.lower() in TABLE_SUFFIXES:
+            remedy = f"of a table, numcoke data build --table={path} --name=COLUMN --out=DIR writes one"
+        raise UserError(f"{path}: expected a folder or a zip archive of one ({error}); {remedy}") from error
     members = [(name, member) for name, member in members if is_content(name)]
     folders = {name.rpartition("/")[0] for name, _ in members if name.rpartition("/")[2] in needed}
     if len(folders) > 1:

@@ -26,7 +26,7 @@ from numcoke_jax.data.tables.draws import (
     stream,
 )
 from numcoke_jax.data.tables.known import RELATION_SUFFIX, EntityTable
-from numcoke_jax.system.errors import UserError, suggestion
+from numcoke_jax.system.errors import UserError, plural, suggestion
 
 PROTOCOLS, DIRECTIONS = choices("data.protocol"), choices("data.direction")
 GROUPS = choices("data.groups")
@@ -164,9 +164,9 @@ def compare(table: EntityTable, relation_fields: Sequence[str], settings: Compar
     triples = np.concatenate(found) if found else np.zeros((0, 3), np.int64)  # sorted: groups and pairs are
     splits = split_triples(triples, settings.split, stream(settings.seed, SPLIT_STREAM))
     if not len(splits["train"]):
-        raise UserError(
-            f"{table.name}: {len(triples)} comparisons leave none for training; compare more values"
-        )
+        count = plural(len(triples), "comparison")
+        told = f"{table.name}: {count} {'leaves' if len(triples) == 1 else 'leave'} none for training"
+        raise UserError("; ".join([f"{told}; compare more values", *notices]))
     negatives = nearest_negatives(splits["train"], values, settings.negatives_per_pair)
     kept = np.zeros(len(table.entities), bool)
     kept[triples[:, [0, 2]]] = True

@@ -194,7 +194,7 @@ def numeric_columns(file: TableFile, taken: Collection[str]) -> tuple[tuple[str,
             found.append(column)
         elif wrong and {A_DATE, NO_DATE_READ}.issuperset(wrong.values()):
             (unread if _unread(file, column) else dated).append(repr(column))
-        elif wrong:
+        else:
             text.append(repr(column))
     if dated:
         notices.append(
