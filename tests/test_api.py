@@ -70,7 +70,7 @@ def test_one_name_needs_no_list() -> None:
             "two columns are called 'size'; rename one",
         ),
         (TABLE.iloc[:, :0], "table: has no columns"),
-        (TABLE.iloc[:0], "table: no column holds numbers only"),
+        (TABLE.iloc[:0], "table: has column names but no rows"),
         (
             TABLE.assign(name=pd.Series(["\ud800"] * 6, dtype=object)),
             "table: column 'name': the name '.ud800' is not valid Unicode; fix it",

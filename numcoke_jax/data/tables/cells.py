@@ -155,13 +155,13 @@ def frame_table(where: str, frame: pd.DataFrame, reading: Reading = PLAIN, index
     `index` is a title for its labels of rows, if they are more than numbers in turn, and no column has it.
 
     Raises:
-      UserError: it is not a DataFrame, there is no column, or two titles are the same text.
+      UserError: it is not a DataFrame, there is no column or row, or two titles are the same text.
     """
     if not isinstance(frame, pd.DataFrame):
         raise UserError(f"{where}: needs a pandas DataFrame or a path, got a {type(frame).__name__}")
     titles = [str(title) for title in frame.columns]
-    if not titles:
-        raise UserError(f"{where}: has no columns")
+    if not titles or not len(frame):
+        raise UserError(f"{where}: has {'column names but no rows' if titles else 'no columns'}")
     _refuse_repeated(where, titles)
     columns = {title: frame.iloc[:, place].tolist() for place, title in enumerate(titles)}
     if index and index not in columns and not isinstance(frame.index, pd.RangeIndex):
