@@ -9,7 +9,7 @@ Policies, in one place:
 * negatives that are training facts, or that name something unknown, are dropped; negatives that
   contradict valid or test facts are reported and kept, because using them would leak those facts;
 * names that look alike (outer or different white space, invisible characters, Unicode normalisation
-  form) stay distinct and are reported.
+  form, 7 and 7.0) stay distinct and are reported.
 """
 
 import dataclasses
@@ -225,7 +225,7 @@ class GraphReport:
                 for group in self.look_alikes[:SHOWN_NAMES]
             )
             lines.append(
-                f"look-alike names, different only in white space, invisible characters or Unicode form: "
+                "look-alike names, different only in white space, invisible characters, Unicode form or .0: "
                 f"{plural(len(self.look_alikes), 'group')}, kept as different names: {examples}"
             )
         kinds = (
@@ -308,7 +308,7 @@ def find_look_alikes(names: pa.Array) -> tuple[tuple[str, ...], ...]:
     """Groups of at least two distinct names of a string array that are equal after folding.
 
     Folding applies Unicode form NFC, makes every white-space character a space, drops invisible
-    characters and removes outer white space; it keeps the case of letters.
+    characters and removes outer white space and the .0 of 7.0; it keeps the case of letters.
     """
     codes = _fold(names).dictionary_encode().indices.to_numpy(zero_copy_only=False)
     repeated = np.bincount(codes)[codes] > 1 if len(codes) else np.zeros(0, dtype=bool)
@@ -342,7 +342,7 @@ def _fold(names: pa.Array) -> pa.Array:
     folded = pc.utf8_normalize(names, form="NFC")
     folded = pc.replace_substring_regex(folded, INVISIBLE, "")
     folded = pc.replace_substring_regex(folded, r"[\s\pZ\x{85}\v]", " ")
-    return pc.utf8_trim_whitespace(folded)
+    return pc.replace_substring_regex(pc.utf8_trim_whitespace(folded), r"^(-?[0-9]+)\.0$", r"\1")
 
 
 def find_padded(names: pa.Array) -> tuple[str, ...]:
