@@ -24,6 +24,7 @@ from numcoke_jax.models import MODELS, GraphSizes
 from numcoke_jax.models.order_core.classes import class_relations
 from numcoke_jax.models.order_core.comparative import comparative_relations
 from numcoke_jax.models.order_core.value_scores import value_scores
+from numcoke_jax.runs.chosen import FEWEST_FACTS
 from numcoke_jax.runs.run import Run, literals_for
 from numcoke_jax.system.errors import UserError, first_of, plural, shown_name
 from numcoke_jax.training.placement import check_sizes
@@ -49,6 +50,8 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
     left = _undecided(graph, sizes.decided)
     nothing_to_train = MODELS[config.model.name].fitted or not len(left.train)
     batches = _one_step(config, graph) if nothing_to_train else _batches(config, left)
+    if not nothing_to_train and len(left.train) < FEWEST_FACTS:
+        loaded = loaded.noting(f"{plural(len(left.train), 'fact')} to train on: too few to learn from")
     if not nothing_to_train and not train.unknown_weight and not len(batches.negatives.tails):
         raise UserError(
             f"train.unknown_weight={train.unknown_weight:g} leaves the loss without a single false fact: "

@@ -85,6 +85,12 @@ def test_facts_that_nothing_can_be_learned_from_are_refused(values: list[int], t
         chosen_config(kg.graph, compared=kg.compared_relations)
 
 
+def test_few_facts_beside_an_order_are_said_to_be_few(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "graph", above=STRICT, near=[(1, 2), (3, 4), (5, 6)])
+    run = create_run(numcoke(config_of(folder, score__order_core=True)))
+    assert "2 facts to train on: too few to learn from" in run.loaded.notices
+
+
 def test_a_validation_fact_that_contradicts_the_training_counts(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "g", above=STRICT)
     head, relation, tail = (folder / "train.txt").read_text().splitlines()[0].split("\t")
