@@ -42,6 +42,7 @@ from numcoke_jax.system.files import write_json_atomically
 
 SHARE = 0.95
 AT_LEAST = "≥ "
+MEASURED = ("report", "budget")  # ways to end that have times
 RECORD = "from experiments.benchmark.result_time import record; record({!r}, {!r}, {!r})"
 COLUMNS = ("config", "epochs", "95 %", "epoch", "best", "epoch", "all", "test MRR")
 
@@ -140,7 +141,7 @@ def show(rows: Sequence[Mapping[str, Any]]) -> None:
     for name in COLUMNS:
         table.add_column(name, justify="left" if name == "config" else "right")
     console = rich.console.Console(width=80, markup=False, highlight=False)
-    left_out = [row for row in rows if row["ended"] not in ("report", "budget")]
+    left_out = [row for row in rows if row["ended"] not in MEASURED]
     for row in rows:
         if row not in left_out:
             table.add_row(*cells(row))
@@ -181,11 +182,13 @@ def _run(arguments: Sequence[str]) -> int:
     named = [f"{config}{preset}" for preset in presets for config in options.configs.split(",")]
     for config in named:
         round_command([f"--config={config}", *extra])  # a mistake is answered before the first run
-    os.environ.setdefault(FOLDER_VARIABLE, pooch.os_cache("numcoke_jax"))  # runs have another cache folder
+    # The runs have another cache folder.
+    os.environ.setdefault(FOLDER_VARIABLE, str(pooch.os_cache("numcoke_jax")))
     rows = []
     for config in named:
         rows.append(measure(config, extra, options.core, options.budget))
-        print(f"{config}: {rows[-1]['ended']} after {rows[-1]['cpu_seconds']:,.0f} CPU s", flush=True)
+        ended = rows[-1]["ended"] if rows[-1]["ended"] in MEASURED else "not measured"
+        print(f"{config}: {ended} after {rows[-1]['cpu_seconds']:,.0f} CPU s", flush=True)
         if options.json:
             figures = {"rows": rows, "share": SHARE, "budget": options.budget, "flags": extra}
             write_json_atomically(options.json, figures)

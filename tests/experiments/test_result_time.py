@@ -121,6 +121,31 @@ def test_times_count_from_the_start_of_the_process(monkeypatch: pytest.MonkeyPat
     assert (row["ended"], row["test_mrr"]) == ("exit code 3", None)
 
 
+def test_each_config_is_measured_alone_and_with_each_preset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[tuple[Any, ...]] = []
+
+    def measured(config: str, *rest: Any) -> dict[str, Any]:
+        asked.append((config, *rest, os.environ["NUMCOKE_DATA"]))
+        return {**RUN, "config": config}
+
+    monkeypatch.setattr(result_time, "measure", measured)
+    monkeypatch.setenv("NUMCOKE_DATA", "")  # put back afterwards
+    monkeypatch.delenv("NUMCOKE_DATA")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    flags = ["--configs=cars,credit", "--presets=paper", "--budget=7", f"--core={CORE}", "--seed=3"]
+    assert result_time.main([*flags, f"--json={tmp_path / 'times.json'}"]) == 0
+    assert asked == [
+        (config, ["--seed=3"], CORE, 7, str(tmp_path / "numcoke_jax"))
+        for config in ("cars", "credit", "cars:paper", "credit:paper")
+    ]
+    assert "credit:paper: report after 1,020 CPU s" in capsys.readouterr().out.splitlines()
+    written = json.loads((tmp_path / "times.json").read_text())
+    assert [row["config"] for row in written["rows"]] == [config for config, *_ in asked]
+    assert (written["budget"], written["flags"], written["share"]) == (7, ["--seed=3"], 0.95)
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
