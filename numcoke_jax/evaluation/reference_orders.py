@@ -36,7 +36,7 @@ def reference_orders(graph: NumericGraph, positions: np.ndarray, right: np.ndarr
       no field says anything about the order, and "all" counts what every relation has.  None without facts.
     """
     asked = set(graph.test[graph.test[:, HEAD] != graph.test[:, TAIL], RELATION].tolist())
-    compared = [r for r in comparative_relations(graph.train, graph.num_relations) if r in asked]
+    compared = [r for r in comparative_relations(graph) if r in asked]
     if not compared:
         return None
     fields, exact_fields = (compared_fields(graph, positions, least=least) for least in (0.0, EXPLAINED))

@@ -163,7 +163,7 @@ def scores_of(graph: NumericGraph, observed: np.ndarray) -> ValueScores:
 def field_scales(graph: NumericGraph, ordered: Sequence[int], scores: ValueScores) -> dict[int, Scale]:
     """field -> the facts that compare it, by what an order core finds; no fact for the other fields."""
     relations = tuple(relation for relation in ordered if relation < graph.own_relations)
-    relations = relations or comparative_relations(graph.train, graph.own_relations)
+    relations = relations or comparative_relations(graph)
     weights = fit_orders(graph.train, relations, scores).weights if relations else np.zeros((0, 0))
     scales = {}
     for field in range(graph.num_fields):

@@ -65,7 +65,7 @@ def places(trained: Trained, new: NewEntities, level: float = LEVEL) -> list[dic
     run, graph = trained.run, trained.run.graph.without_inverses()
     whole = extended_graph(graph, new)
     relations = tuple(relation for relation in run.sizes.ordered if relation < graph.num_relations)
-    relations = relations or comparative_relations(graph.train, graph.num_relations)
+    relations = relations or comparative_relations(graph)
     if not relations:
         raise UserError(
             "no relation of the graph compares entities, so a new one has no place; give --relation to "

@@ -90,7 +90,7 @@ def score_triples(predictor: Predictor, triples: np.ndarray) -> pd.DataFrame:
     scores, probabilities = _scored(predictor, triples)
     relations = triples[:, RELATION]
     decided = np.isin(relations, [r for r in np.unique(relations) if _is_decided(predictor, int(r))])
-    compare = comparative_relations(predictor.graph.train, predictor.graph.num_relations)
+    compare = comparative_relations(predictor.graph)
     asked = np.flatnonzero(decided | np.isin(relations, compare))
     reverse = _scored(predictor, triples[asked][:, [TAIL, RELATION, HEAD]])
     ahead = np.zeros(len(triples))

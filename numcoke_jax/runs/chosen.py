@@ -39,7 +39,7 @@ def chosen_config(
     apply_preset(config, preset or SHIPPED)
     facts = np.concatenate([graph.train, graph.valid])
     known = {place for place, name in enumerate(graph.vocabulary.relations) if name in compared}
-    ordered = comparative_relations(graph.train, graph.num_relations)
+    ordered = comparative_relations(graph)
     if not ordered and len(graph.train) < FEWEST_FACTS:
         raise UserError(
             f"the graph has {plural(len(graph.train), 'fact')} for training, too few for an order or for "

@@ -111,7 +111,7 @@ def _sizes(config: ConfigDict, graph: NumericGraph, scale: LiteralScale) -> Grap
     scores = value_scores(scale.positions.apply(graph.values, graph.observed), graph.observed)
     return dataclasses.replace(
         sizes,
-        ordered=_with_inverse_ids(graph, comparative_relations(graph.train, graph.own_relations)),
+        ordered=_with_inverse_ids(graph, comparative_relations(graph)),
         classes=tuple(class_relations(graph.train, graph.own_relations, scores)),
     )
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from numcoke_jax.models.order_core.comparative import comparative_relations, compares
+from tests import graphs
 
 Facts = tuple[np.ndarray, np.ndarray]
 
@@ -140,8 +141,36 @@ def test_each_relation_is_decided_by_its_own_training_facts() -> None:
     ]
     train = np.concatenate(rows).astype(np.int32)
     train = train[np.random.default_rng(2).permutation(len(train))]
-    assert comparative_relations(train, 5) == (1, 3)
-    assert comparative_relations(train[:0], 5) == ()
+    names = graphs.numbered(int(train.max()) + 1, 5)
+    assert comparative_relations(graphs.graph_of(names, train, [], [])) == (1, 3)
+    assert comparative_relations(graphs.graph_of(names, train[:0], [], [])) == ()
+
+
+def test_a_symmetric_relation_whose_pairs_are_written_once_does_not_compare() -> None:
+    """Countries on a plane and those near them, from the name that comes first; ids are in another order."""
+    rng = np.random.default_rng(0)
+    place = rng.random((120, 2))
+    near = np.linalg.norm(place[:, None] - place, axis=2) < 0.15
+    first, second = np.nonzero(np.triu(near, 1))
+    names = [f"Q{number}" for number in rng.permutation(1000)[:120]]
+    by_name = np.array([names[a] < names[b] for a, b in zip(first, second, strict=True)])
+    heads, tails = np.where(by_name, first, second), np.where(by_name, second, first)
+    assert compares(heads, tails) is True, "by the facts alone it is an order, that of the names"
+    assert compares(heads, tails, names) is compares(tails, heads, names) is False
+    few = rng.random(len(heads)) < 0.05  # written the other way round
+    assert compares(np.where(few, tails, heads), np.where(few, heads, tails), names) is False
+
+
+def test_orders_of_sorted_names_compare() -> None:
+    """Every pair, or a tenth of them, or each with its ten nearest, of names in the order itself."""
+    names = [f"e{number:03d}" for number in range(150)]
+    upper, lower = np.triu_indices(150, 1)
+    for kept in (
+        np.ones(len(upper), bool),
+        np.random.default_rng(0).random(len(upper)) < 0.1,
+        lower - upper < 10,
+    ):
+        assert compares(upper[kept], lower[kept], names) is True
 
 
 def test_a_hundred_thousand_facts_are_decided_by_a_part_of_their_paths() -> None:
