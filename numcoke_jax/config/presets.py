@@ -107,7 +107,7 @@ PRESETS: dict[str, Mapping[str, Any]] = {
     "lorentzkg": {"model.name": "lorentzkg", **UNDROPPED},
     "wgcn": {"model.name": "wgcn", **CONCATENATED, "query.filters": 100, "query.hidden_dropout": 0.2},
     "kgdm": {"model.name": "kgdm", **UNDROPPED, "okcl.weight": 1.0},
-    "rule": {"model.name": "rule", **UNDROPPED, "okcl.weight": 0.1},
+    "rule": {"model.name": "rule", **UNDROPPED, "train.loss": "cross_entropy", "okcl.weight": 1.0},
     "rgcn_transe": {"model.name": "rgcn", **CONCATENATED, "graph.decoder": "translation"},
     "kbln": {"model.name": "kbln", **PUBLIC_SETTINGS},
     "mtkgnn": {"model.name": "mtkgnn", **PUBLIC_SETTINGS, "okcl.weight": 1.0},

@@ -11,10 +11,10 @@ from tests.oracles.arithmetic import Parameters, Vector, dense, dot
 STEPS = 8
 
 
-def layer_norm(parameters: Parameters, vector: Vector) -> Vector:
+def layer_norm(parameters: Parameters, vector: Vector, epsilon: float = 1e-6) -> Vector:
     mean = sum(vector.tolist()) / len(vector)
     variance = sum((x - mean) ** 2 for x in vector.tolist()) / len(vector)
-    return (vector - mean) / math.sqrt(variance + 1e-6) * parameters["scale"] + parameters["bias"]
+    return (vector - mean) / math.sqrt(variance + epsilon) * parameters["scale"] + parameters["bias"]
 
 
 def gelu(x: float) -> float:
