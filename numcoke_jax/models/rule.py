@@ -8,7 +8,7 @@ spelling, which is about information extraction; "logical rules to enhance reaso
     w_k        = 5 - sum over entries |sum over the body of +-a + z_k - a_r|    rule k of r; - for inverses
     g(h, r, t) = v relu(norm(sum over rules of count_k(h, t) w_k m_k / 5))      m_k of `FEATURES` numbers
     ranked by    g + b_t + 2 f                                          g is 0 where no rule leads to t
-    losses       `train.loss` of g + b_t, and `RulE.second_loss`: of f and w
+    losses       `train.loss` of g + b_t, and `second_loss`: of f and w
 
 u = (epsilon + 2) / (d / 2), that code's unit, in which a step of Adam turns a relation far.  An inverse
 relation has the angles -a_r.  f and g are not added in training: where f has learned the facts, nothing is
@@ -17,8 +17,9 @@ left for g to learn, and neither comes out well by the other's loss.
 count_k is log(1 + n) of the number n of ways along training facts that the rule's body describes, where the
 paper has n itself.  That paper mines rules with another program; here they come from the training facts
 before the first step (`mined_rules.py`).  It trains f and w first and g after, with w held; here all is
-trained at once.  The public code's w_k has an entry for each of the d / 2 angles, here it is one number; its
-norm divides by little else than its epsilon, as its w_k are small, here it is 1 for the same effect.
+trained at once: a second loss of weight 0 (`okcl.weight`) leaves f as it starts.  The public code's w_k has
+an entry for each of the d / 2 angles, and a Euclidean norm in training; here it is one number.  Its LayerNorm
+divides by little else than its epsilon, as its w_k are small; here that is 1.
 """
 
 import math
@@ -43,8 +44,9 @@ from numcoke_jax.models.mined_rules import LENGTH, RULES, mined
 from numcoke_jax.models.rotate import any_angle
 
 FEATURES = 16
-RULE_MARGIN, PADDING, ROTATION_WEIGHT = 5.0, 2.0, 2.0  # that code's; the last for UMLS, 3 for Kinship
-MATRIX_CELLS = 2**25  # ways are counted by matrices where those of all relations have so many at most
+RULE_MARGIN, PADDING = 5.0, 2.0  # that code's; the first for Kinship, 8 for UMLS
+ROTATION_WEIGHT = 2.0  # that code's for UMLS, 3 for Kinship
+MATRIX_CELLS = 2**24  # ways are counted by matrices where those of all relations have so many at most
 
 
 @struct.dataclass
@@ -150,7 +152,8 @@ class RulE(TableModel):
     def _weights(self, bodies: Int[Array, "R K L"]) -> Float[Array, "R K"]:
         """w_k."""
         angles = self._angles()
-        along = jnp.where((bodies >= 0)[..., None], angles[bodies], 0.0).sum(2)
+        # A product, as the gradient of looked-up rows takes many times as long on the CPU; -1 is a row of 0.
+        along = jax.nn.one_hot(bodies, len(angles)).sum(2) @ angles
         away = jnp.abs(along + self.rule_vector - angles[: self.sizes.relations, None]).sum(-1)
         return RULE_MARGIN - away
 
