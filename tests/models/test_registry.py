@@ -117,9 +117,12 @@ def test_a_model_names_its_arrays_with_a_row_per_entity(name: str) -> None:
 def test_angles_of_relations_begin_anywhere_on_the_circle(name: str, angles: str) -> None:
     """100 relations: an angle of pi for all of them would turn no two apart."""
     sizes = GraphSizes(7, relations=100, fields=3)
-    model = create_model(examples.config_with(model__name=name, model__dim=12), sizes)
+    config = examples.config_with(model__name=name, model__dim=12)
+    model, pi = create_model(config, sizes), np.pi
+    if name == "rule":  # in its unit, pi is (epsilon + 2) / (d / 2)
+        pi = (config.score.margin + 2.0) / 6
     one, literals = jnp.zeros((1, 1), jnp.int32), examples.literals(sizes)
     initial = jax.jit(lambda key: model.init(key, one[0], one, literals, train=False)["params"][angles])
-    found = np.sort(np.asarray(initial(jax.random.key(0))).ravel())
+    found = np.sort(np.asarray(initial(jax.random.key(0))).ravel()) * (np.pi / pi)
     assert found.shape == (600,) and -np.pi <= found[0] and found[-1] <= np.pi
     assert np.diff(found, prepend=-np.pi, append=np.pi).max() < 0.1
