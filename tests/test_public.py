@@ -61,6 +61,7 @@ def test_importing_the_package_waits_for_nothing() -> None:
 def test_a_misspelt_name_is_answered_before_slow_libraries_are_imported(
     tmp_path: Path, words: list[str], error: str
 ) -> None:
+    (tmp_path / "config.json").write_text('{"seed": 0}')
     write_vocabulary(tmp_path / "vocabulary.json", Vocabulary(("ab", "cd"), ("r",), ("size",)), {})
     script = (
         "import contextlib, io\nfrom numcoke_jax.cli.main import main\nsaid = io.StringIO()\n"

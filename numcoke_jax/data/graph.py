@@ -15,6 +15,7 @@ from numcoke_jax.data.tail_index import HEAD, RELATION, TAIL, TailIndex
 from numcoke_jax.system.errors import UserError
 
 SPLITS = ("train", "valid", "test")
+HIDDEN_FIELDS = "hidden_fields.txt"  # of a folder: fields that no model is given; measures look at them
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import (
 from ml_collections import ConfigDict
 
 from numcoke_jax.config.files import stored_config
-from numcoke_jax.data.graph import Vocabulary
+from numcoke_jax.data.graph import HIDDEN_FIELDS, Vocabulary
 from numcoke_jax.runs.file_names import CONFIG_FILE, GRAPH_FOLDER, REPORT_FILE
 from numcoke_jax.system.errors import UserError, printable, shown_path
 from numcoke_jax.system.files import home_path, read_json, write_json_atomically
@@ -171,13 +171,13 @@ def run_config(workdir: Path, warn: Callable[[str], None]) -> ConfigDict:
 
 def hidden_fields(config: ConfigDict) -> dict[str, str]:
     """The fields that the model of a run is not given -> what hides them: a key, or a file of its graph."""
-    from numcoke_jax.data.files.archive import GraphFiles  # with pyarrow, which few commands wait for here
-    from numcoke_jax.data.files.folder import HIDDEN_FIELDS
-    from numcoke_jax.data.files.lines import read_names
+    path, by_file = home_path(config.data.path), {}
+    if config.data.path and (path.is_file() or any(path.glob(f"{HIDDEN_FIELDS}*"))):
+        from numcoke_jax.data.files.archive import GraphFiles  # with pyarrow, which others need not wait for
+        from numcoke_jax.data.files.lines import read_names
 
-    path = home_path(config.data.path)
-    file = GraphFiles(path).find(HIDDEN_FIELDS) if config.data.path else None
-    by_file = dict.fromkeys(read_names(file), f"{HIDDEN_FIELDS} of {shown_path(path)}") if file else {}
+        if file := GraphFiles(path).find(HIDDEN_FIELDS):
+            by_file = dict.fromkeys(read_names(file), f"{HIDDEN_FIELDS} of {shown_path(path)}")
     return by_file | dict.fromkeys(config.data.hide, "data.hide")
 
 

@@ -37,12 +37,12 @@ from numcoke_jax.data.files.lines import (
     read_triples,
 )
 from numcoke_jax.data.files.numbers import A_DATE, Reading, parse_values
-from numcoke_jax.data.graph import SPLITS, NumericGraph, entities_without_facts
+from numcoke_jax.data.graph import HIDDEN_FIELDS, SPLITS, NumericGraph, entities_without_facts
 from numcoke_jax.system.errors import UserError, list_some, plural, plural_of, shown_name, suggestion
 
 LITERALS = "literals/numerical_literals.txt"
 LITWD_LITERALS = "numeric_literals.txt"  # in the data of Gesese et al., LiterallyWikidata, ISWC 2021
-WITHOUT_FACTS, HIDDEN_FIELDS = "entities_without_facts.txt", "hidden_fields.txt"
+WITHOUT_FACTS = "entities_without_facts.txt"
 BAD_VALUES, DATES = choices("data.bad_values"), choices("data.dates")
 NO_DATES = DATES[0]
 UNREADABLE_STARTS = (
