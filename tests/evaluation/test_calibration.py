@@ -87,13 +87,14 @@ def test_no_other_scale_is_better(pairs: list[tuple[float, bool]]) -> None:
             assert loss <= other * (1 + 1e-6) + 1e-6 or best.temperature == RANGE[1]
 
 
-def test_scores_that_rank_the_wrong_way_round_tell_the_share_of_true_labels() -> None:
-    """50 of 1,000 true, and those 6 deviations below the others."""
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_scores_that_rank_the_wrong_way_round_tell_the_share_of_true_triples(share: float) -> None:
+    """50 of 1,000 labelled true, and those 6 deviations below the others."""
     labels = np.arange(1000) < 50
     scores = np.random.default_rng(0).normal(size=1000) - 6.0 * labels
-    found = fit_scale(scores, labels)
+    found = fit_scale(scores, labels, share)
     assert found.temperature == RANGE[1]
-    np.testing.assert_allclose(expit(found.logits(scores)), 0.05, rtol=5e-3)
+    np.testing.assert_allclose(expit(found.logits(scores)), 0.05 / share, rtol=5e-3)
 
 
 def test_the_threshold_of_scores_too_close_for_the_range_stays_between_them() -> None:
@@ -228,7 +229,8 @@ def test_where_all_scores_are_log_odds_nothing_is_scaled() -> None:
 @pytest.mark.parametrize("kind", ["global", "relation"])
 def test_a_relation_with_too_few_validation_facts_has_no_probability(kind: str) -> None:
     whole, (scored, _) = ordered(2), scorer()
-    few = np.concatenate([whole.valid[whole.valid[:, 1] == 0], whole.valid[-(LEAST_LABELS - 1) :]])
+    of_0, of_1 = (whole.valid[whole.valid[:, 1] == relation] for relation in (0, 1))
+    few = np.concatenate([of_0[:LEAST_LABELS], of_1[: LEAST_LABELS - 1]])
     graph = graph_of(whole.train, few, whole.test, entities=SIZE)
     found = calibrate(graph, [asked(scored, "reversed", 0, 1)], kind=kind, seed=0)
     assert found is not None and list(found["relations"]) == ["r0"]

@@ -81,6 +81,6 @@ def test_a_sample_of_the_false_ones_stands_for_all(monkeypatch: pytest.MonkeyPat
     assert found.weights.sum() == pytest.approx(100 * size, rel=0.05)
     again = labelled_scores(graph, "valid", question, seed=0)
     np.testing.assert_array_equal(found.labels, again.labels)
-    monkeypatch.setattr(module, "MOST_SCORED", 0)  # as of a graph so large that few heads can be scored
-    few = labelled_scores(graph, "valid", question, seed=0)
-    assert few.labels.sum() == module.LEAST_QUERIES
+    for scored_triples, heads in ((60 * size, 60), (0, module.LEAST_QUERIES)):
+        monkeypatch.setattr(module, "MOST_SCORED", scored_triples)
+        assert labelled_scores(graph, "valid", question, seed=0).labels.sum() == heads
