@@ -18,7 +18,7 @@ import numpy as np
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
 from numcoke_jax.evaluation.scorer import ScoredHeads
 
-MOST_SCORED = 500_000_000  # triples of a split; beyond that, a seeded sample of each relation's queries,
+MOST_SCORED = 100_000_000  # triples of a split; beyond that, a seeded sample of each relation's queries,
 LEAST_QUERIES = 40  # of at least so many
 MOST_FALSE = 2_000_000  # kept of a split; beyond that, a seeded sample that stands for all
 
@@ -127,7 +127,8 @@ def _of_relation(
     else:  # validation is blind to the test
         others = trained if split == "valid" else graph.index("train", "valid", "test")
     unlabelled = graph.index("test") if split == "valid" else graph.index()
-    kept_share = min(most_false / (len(heads) * count), 1.0)
+    # Of tails that are no facts there are as many as entities, of reverses as many as facts.
+    kept_share = 1.0 if question.directions else min(most_false / (len(heads) * count), 1.0)
     parts, hidden = [], 0  # test facts among the tails that are used
     for begin, scores in question.scored_heads(heads, relation):
         block = heads[begin : begin + len(scores)]

@@ -81,6 +81,8 @@ def test_a_sample_of_the_false_ones_stands_for_all(monkeypatch: pytest.MonkeyPat
     assert found.weights.sum() == pytest.approx(100 * size, rel=0.05)
     again = labelled_scores(graph, "valid", question, seed=0)
     np.testing.assert_array_equal(found.labels, again.labels)
+    reverses = labelled_scores(graph, "valid", Question((0,), scored, "reversed"), seed=0)
+    assert len(reverses.labels) == 200 and (reverses.weights == 1.0).all(), "there are few: all are kept"
     for scored_triples, heads in ((60 * size, 60), (0, module.LEAST_QUERIES)):
         monkeypatch.setattr(module, "MOST_SCORED", scored_triples)
         assert labelled_scores(graph, "valid", question, seed=0).labels.sum() == heads
