@@ -19,6 +19,7 @@ from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
 from numcoke_jax.evaluation.scorer import ScoredHeads
 
 MOST_SCORED = 100_000_000  # triples of a split; beyond that, a seeded sample of each relation's queries,
+MOST_MEASURED = 2_000_000  # the same of log odds, to which nothing is fitted
 LEAST_QUERIES = 40  # of at least so many
 MOST_FALSE = 2_000_000  # kept of a split; beyond that, a seeded sample that stands for all
 
@@ -100,7 +101,8 @@ def labelled_scores(graph: NumericGraph, split: str, question: Question, *, seed
     asked = np.concatenate([facts, facts[:, [TAIL, RELATION, HEAD]]]) if question.directions else facts
     queries = np.unique(asked[:, [HEAD, RELATION]], axis=0)
     relations = np.unique(queries[:, RELATION]).tolist()
-    most = max(MOST_SCORED // max(graph.num_entities * len(relations), 1), LEAST_QUERIES)
+    scored = MOST_MEASURED if question.log_odds else MOST_SCORED
+    most = max(scored // max(graph.num_entities * len(relations), 1), LEAST_QUERIES)
     random = np.random.default_rng(np.random.SeedSequence(seed))
     none = np.empty(0)
     parts = [Labelled.alike(none, none.astype(bool), label=False, relation=0, weight=1.0)]

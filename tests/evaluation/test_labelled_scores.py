@@ -86,3 +86,6 @@ def test_a_sample_of_the_false_ones_stands_for_all(monkeypatch: pytest.MonkeyPat
     for scored_triples, heads in ((60 * size, 60), (0, module.LEAST_QUERIES)):
         monkeypatch.setattr(module, "MOST_SCORED", scored_triples)
         assert labelled_scores(graph, "valid", question, seed=0).labels.sum() == heads
+    monkeypatch.setattr(module, "MOST_MEASURED", 60 * size)
+    measured = Question((0,), scored, "seen", log_odds=True)
+    assert labelled_scores(graph, "valid", measured, seed=0).labels.sum() == 60
