@@ -175,8 +175,9 @@ def _run(arguments: Sequence[str]) -> int:
     options, extra = parser().parse_known_args(arguments)
     if options.budget is not None and options.budget < 1:
         raise UserError(f"--budget={options.budget} is out of range: needs an integer >= 1")
+    allowed = ", ".join(map(str, sorted(os.sched_getaffinity(0))))
     if options.core not in os.sched_getaffinity(0):
-        raise UserError(f"--core={options.core} is not a core that this process may use")
+        raise UserError(f"--core={options.core} is not a core that this process may use: {allowed}")
     refuse_flags(extra, {"config": "--configs", "workdir": "--json: every run has a workdir that is removed"})
     presets = ["", *(f":{name}" for name in options.presets.split(",") if name)]
     named = [f"{config}{preset}" for preset in presets for config in options.configs.split(",")]

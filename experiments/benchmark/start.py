@@ -177,8 +177,9 @@ def _run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     if options.repeats < 1:
         raise UserError(f"--repeats={options.repeats} is out of range: needs an integer >= 1")
+    allowed = ", ".join(map(str, sorted(os.sched_getaffinity(0))))
     if options.core not in os.sched_getaffinity(0):
-        raise UserError(f"--core={options.core} is not a core that this process may use")
+        raise UserError(f"--core={options.core} is not a core that this process may use: {allowed}")
     rows = measure(options.repeats, options.core)
     show(rows)
     if options.json:

@@ -165,6 +165,9 @@ def as_file(text: str) -> Path:
     path = home_path(text)
     if not path.name or path.is_dir():
         raise argparse.ArgumentTypeError(f"needs the name of a file, got {printable(text) or 'nothing'}")
+    if not path.parent.is_dir():  # found out after the work, it would be lost
+        folder = shown_path(path.parent)
+        raise argparse.ArgumentTypeError(f"there is no folder {folder}; create it first")
     return path
 
 

@@ -150,7 +150,8 @@ def test_each_config_is_measured_alone_and_with_each_preset(
     ("arguments", "text"),
     [
         (["--budget=0"], "--budget=0 is out of range: needs an integer >= 1"),
-        (["--core=-1"], "--core=-1 is not a core that this process may use"),
+        (["--core=-1"], "--core=-1 is not a core that this process may use: "),
+        (["--json=absent/x.json"], "--json: there is no folder absent; create it first"),
         (["--configs=cras"], "there is no config file cras; did you mean"),
         (["--presets=papr"], "--config: there is no preset 'papr'; did you mean paper?"),
         (["--workdir=here"], "--workdir has no meaning here: see --json"),
