@@ -8,8 +8,6 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 from ml_collections import ConfigDict
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from numcoke_jax.config.presets import apply_preset
 from numcoke_jax.config.schema import default_config
@@ -67,6 +65,10 @@ def chosen_config(
 
 def _noisy(graph: NumericGraph, facts: np.ndarray) -> Iterator[tuple[int, str, float]]:
     """Relations (id, name, share of its pairs with facts both ways) whose facts contradict each other."""
+    # Imported here: a run with a config of its own need not wait for it.
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     for relation, name in enumerate(graph.vocabulary.relations):
         part = facts[facts[:, RELATION] == relation]
         heads, tails = part[:, HEAD].astype(np.int64), part[:, TAIL].astype(np.int64)
