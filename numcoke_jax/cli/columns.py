@@ -10,7 +10,7 @@ from numcoke_jax.system.errors import UserError, suggestion
 
 READING = {  # the options that a `Reading` is made of: what they may be, and their meaning
     "dates": (UNITS, "columns of dates become numbers: years, or days since 1970-01-01"),
-    "parse": (PARSED, "numbers may be written 14.2 %%, 1,065, $12 (default: plain ones only)"),
+    "parse": (PARSED, "numbers may be written 14.2 %%, 1,065, 3,5 or $12 (default: plain ones only)"),
 }
 
 TABLE_OPTIONS = {  # which columns of a table are what

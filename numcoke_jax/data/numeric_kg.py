@@ -74,7 +74,7 @@ class NumericKG:
           fields: one or several numeric columns stored as values; (): every numeric one.
           categories: columns that become facts, such as (song, "artist", value): `data/tables/categories.py`.
           dates: "year" or "days" (since 1970-01-01): columns of dates are numeric, too; "": they are not.
-          parse: "numbers" reads 14.2 %, 1,065 and $12, too (`data/files/written.py`); "" does not.
+          parse: "numbers" reads 14.2 %, 1,065, 3,5 and $12, too (`data/files/written.py`); "" does not.
           **settings: those of `ComparisonSettings`, such as group_size=60, protocol="nearest", seed=1. By
             default all entities form one group, the split is (0.8, 0.1, 0.1), and no value is masked.
 

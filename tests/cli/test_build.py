@@ -191,13 +191,13 @@ def test_columns_of_numbers_and_near_misses():
     columns |= {"prices": ["$9", "$1,200"], "weights": ["1,200 kg", ""]}
     found, notices = numeric_columns(TableFile("t.csv", {**columns, "n": ["7", "8"]}), ("n",))
     assert found == ("x",)
+    unit, read, plain = "a number with a unit", "parse=numbers reads them", "write plain numbers, as 1065.5"
     assert notices == [
-        "column 'bad' left out: not only numbers, '1,5' in data row 2 (a decimal comma)",
-        "column 'commas' left out: not only numbers, '2,5' in data row 2 (a decimal comma)",
-        "column 'units' left out: not only numbers, '5 kg' in data row 1 (a number with a unit) and 1 more",
-        "column 'prices' left out: not only numbers, '$9' in data row 1 (a number with a unit) and 1 more; "
-        "parse=numbers reads them",
-        "column 'weights' left out: not only numbers, '1,200 kg' in data row 1 (a number with a unit)",
+        f"column 'bad' left out: not only numbers, '1,5' in data row 2 (a decimal comma); {read}",
+        f"column 'commas' left out: not only numbers, '2,5' in data row 2 (a decimal comma); {read}",
+        f"column 'units' left out: not only numbers, '5 kg' in data row 1 ({unit}) and 1 more; {plain}",
+        f"column 'prices' left out: not only numbers, '$9' in data row 1 ({unit}) and 1 more; {read}",
+        f"column 'weights' left out: not only numbers, '1,200 kg' in data row 1 ({unit}); {plain}",
         "left out, without any number: 'empty', 'text', 'streets'",
     ]
 

@@ -36,6 +36,11 @@ WRITTEN = Reading(parse="numbers")
         ("1'065", 1065.0, "thousands separators left out"),
         ("$1,065.50", 1065.5, "$ and thousands separators left out"),
         ("1.065", 1.065, ""),
+        ("196,1", 196.1, "decimal commas read as points"),
+        ("\u22120,125", -0.125, "decimal commas read as points"),  # no thousands begin with 0
+        ("1234,567", 1234.567, "decimal commas read as points"),
+        ("1 065,5", 1065.5, "thousands separators left out, decimal commas read as points"),
+        ("3,5 %", 3.5, "percent signs left out, decimal commas read as points"),
     ],
 )
 def test_numbers_with_signs_and_separators(text: str, number: float, note: str) -> None:
@@ -47,10 +52,12 @@ def test_numbers_with_signs_and_separators(text: str, number: float, note: str) 
 @pytest.mark.parametrize(
     "text",
     [
-        "1,06",
         "10,65,000",
         "1.065,5",
         "1.065.000",
+        "1,065,5",
+        ",5",
+        "5,",
         "1,065 000",
         "0,065,1",
         "12 kg",
@@ -75,16 +82,47 @@ def test_grouping_by_python_reads_back(whole: int, cents: int, mark: str) -> Non
 
 
 def test_a_column_decides_what_a_comma_and_a_sign_mean() -> None:
-    commas = column_numbers(["1,065", "3,5", "2"], WRITTEN)
-    assert list(commas.wrong) == [0, 1] and commas.values.tolist() == [0, 0, 2]
-    assert "beside others whose comma is no thousands separator" in commas.wrong[0]
-    assert commas.converted == {}
     mixed = column_numbers(["$3", "€3", "$4", "5"], WRITTEN)
     assert mixed.wrong == {1: "a number with € beside others with $"}
     assert mixed.converted == {"$ left out": 2} and mixed.observed.tolist() == [True, False, True, True]
-    spaces = column_numbers(["1 065", "3,5"], WRITTEN)
-    assert list(spaces.wrong) == [1], "a space separates thousands whatever a comma does"
+    more = column_numbers(["$1.5", "€3", "'€4'", '"€5"'], WRITTEN)
+    assert more.wrong[0] == "a number with $ beside others with €", "quotes do not hide a sign"
     assert column_numbers(["1,065", "2,000"], PLAIN).observed.sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("cells", "numbers"),
+    [
+        (["1,065", "3,5", "2"], [1.065, 3.5, 2]),
+        (["1,065", "0,250"], [1.065, 0.25]),
+        (["1,065 €", "1 065,5 €"], [1.065, 1065.5]),
+        (["1,065", "2,000"], [1065, 2000]),  # could be either: thousands
+        (["1,065", "2.5"], [1065, 2.5]),
+        (["1,065", "1,065,000"], [1065, 1065000]),
+        (["1 065", "3,5"], [1065, 3.5]),
+    ],
+)
+def test_one_comma_that_is_no_thousands_separator_makes_all_decimal(cells: list, numbers: list) -> None:
+    found = column_numbers(cells, WRITTEN)
+    assert found.values.tolist() == numbers and not found.wrong
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["1,065", "3,5", "2.5"],  # a plain decimal point
+        ["1,065", "3,5", "2.5 %"],
+        ["3,5", "1,065,000"],
+        ["3,5", "1,065.5"],
+        ["1,065", "1.065.000"],
+        ["1,065", "1.065,5"],
+        ["1,065", '"3,5"', '"2.5"'],
+    ],
+)
+def test_commas_beside_what_contradicts_them_are_unread(cells: list) -> None:
+    found = column_numbers(cells, WRITTEN)
+    assert found.wrong[0] == "a number with a comma, beside others whose comma or point means something else"
+    assert not any("comma" in how or "thousands" in how for how in found.converted)
 
 
 @pytest.mark.parametrize("words", [(True, False), ("true", "False"), ("Yes", "no "), (np.True_, np.False_)])
@@ -102,6 +140,7 @@ TABLE = pd.DataFrame(
     {
         "town": [f"town {row}" for row in range(10)],
         "share": [f"{row}.5 %" for row in range(10)],
+        "height": [f"{row},25" for row in range(10)],
         "people": [f"{row + 1},065" for row in range(9)] + ["12"],
         "rent": [f"${100 * row}" for row in range(10)],
         "capital": [row == 3 for row in range(10)],
@@ -114,20 +153,21 @@ def test_tables_read_them_if_asked_and_count_each(tmp_path: Path, capsys: pytest
     options = [f"--table={tmp_path / 'towns.csv'}", "--name=town"]
     assert main(["data", "build", *options, f"--out={tmp_path / 'plain'}"]) == 0
     told = capsys.readouterr().out
-    assert told.count("; parse=numbers reads them") == 3
+    assert told.count("; parse=numbers reads them") == 4
     assert read_folder(tmp_path / "plain")[0].vocabulary.fields == ("capital",)
     assert main(["data", "build", *options, f"--out={tmp_path / 'all'}", "--parse=numbers"]) == 0
     told = capsys.readouterr().out
     for said in (
         "column 'people': 9 of 10 values converted (thousands separators left out)",
+        "column 'height': 10 values converted (decimal commas read as points)",
         "column 'rent': 10 values converted ($ left out)",
         "column 'share': 10 values converted (percent signs left out)",
         "column 'capital': 10 values converted (truth values read as 1 and 0)",
     ):
         assert f"towns.csv: {said}\n" in told
     graph, _ = read_folder(tmp_path / "all")
-    assert graph.vocabulary.fields == ("capital", "people", "rent", "share")
-    np.testing.assert_array_equal(graph.values[4], [0, 5065, 400, 4.5])
+    assert graph.vocabulary.fields == ("capital", "height", "people", "rent", "share")
+    np.testing.assert_array_equal(graph.values[4], [0, 4.25, 5065, 400, 4.5])
     kg = NumericKG.from_table(TABLE, name="town", parse="numbers")
     np.testing.assert_array_equal(kg.graph.values, graph.values)
 
@@ -139,4 +179,13 @@ def test_a_field_that_is_asked_for_says_how_it_would_be_read(tmp_path: Path) -> 
         NumericKG.from_table(TABLE, name="town", parse="percent")
     facts = pd.DataFrame({"a": TABLE["town"][1:], "b": list(TABLE["town"][:-1])})
     kg = NumericKG.from_facts(facts, TABLE, head="a", tail="b", relation="r", name="town", parse="numbers")
-    assert kg.graph.vocabulary.fields == ("capital", "people", "rent", "share")
+    assert kg.graph.vocabulary.fields == ("capital", "height", "people", "rent", "share")
+
+
+@pytest.mark.parametrize("other", ["2.5", "3,5 kg", "1.065,5"])
+def test_commas_that_nothing_reads_have_a_remedy(other: str) -> None:
+    table = TABLE.assign(height=["196,1", other, *TABLE["height"][2:]])
+    with pytest.raises(
+        UserError, match=r"column 'height' must hold .*'196,1'.*; write plain numbers, as 1065.5$"
+    ):
+        NumericKG.from_table(table, name="town", fields="height")

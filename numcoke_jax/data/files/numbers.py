@@ -13,7 +13,7 @@ Everything else is refused and listed, because its meaning is not certain: words
 infinities, numbers beyond float64 (1e400) or so small that they would become 0 (1e-400), times, units,
 percent and currency signs, thousands separators and decimal commas (`1,234` means different numbers in
 different countries), underscores, hexadecimal numbers, fractions.  Dates are refused too, unless a `Reading`
-asks for them in a unit (`dates.py`), and so are numbers with signs or separators (`written.py`).
+asks for them in a unit (`dates.py`), and so are numbers with signs, separators or commas (`written.py`).
 
 Several different values of one (entity, field) become their median, which does not depend on the order
 of the rows; exact repeats of a value count once.  -0.0 is stored as 0.0.
@@ -23,14 +23,19 @@ import collections
 import dataclasses
 import re
 import unicodedata
-from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from numcoke_jax.data.files.dates import DESCRIBED, UNITS, date_number
-from numcoke_jax.data.files.written import PARSED, doubts, written_number
+from numcoke_jax.data.files.written import (
+    PARSED,
+    UNCERTAIN,
+    meaning_of_commas,
+    other_signs,
+    written_number,
+)
 from numcoke_jax.system.errors import UserError, printable
 
 PLAIN_NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
@@ -81,7 +86,10 @@ THOUSANDS, DECIMAL_COMMA, UNIT = (
     "a decimal comma",
     "a number with a unit",
 )
-NEARLY_NUMBERS = frozenset((THOUSANDS, DECIMAL_COMMA, UNIT))  # why a text meant as a number is not one
+UNSURE_COMMA = "a number with a comma, beside others whose comma or point means something else"
+NEARLY_NUMBERS = frozenset(
+    (THOUSANDS, DECIMAL_COMMA, UNSURE_COMMA, UNIT)
+)  # why a text meant as a number is not one
 EXACT_INTEGERS = 2.0**53  # every integer up to here is a float64
 
 
@@ -92,10 +100,12 @@ class Reading:
     Attributes:
       dates: one of `dates.UNITS`, in which dates are read; "": they are no numbers.
       parse: "numbers": those of `written.py`, too; "": they are none.
+      commas: what they separate in the column that is read, which `parse_values` finds out.
     """
 
     dates: str = ""
     parse: str = ""
+    commas: str = ""
 
     def __post_init__(self) -> None:
         """Raises UserError for anything else."""
@@ -141,6 +151,10 @@ def parse_values(texts: pa.ChunkedArray, reading: Reading = PLAIN) -> ParsedValu
     underflow = (values == 0) & has_digit
     special = ~is_plain | underflow | (np.abs(values) >= EXACT_INTEGERS)
     special_texts = texts.filter(pa.array(special)).to_pylist()
+    if reading.parse:
+        points = bool(pc.any(pc.match_substring(texts.filter(plain), ".")).as_py())
+        bare = (_unwrapped(text)[1] for text in special_texts)
+        reading = dataclasses.replace(reading, commas=meaning_of_commas(bare, points))
     for row, text in zip(np.flatnonzero(special).tolist(), special_texts, strict=True):
         value, note = parse_number(text, reading)
         if value is None:
@@ -152,24 +166,23 @@ def parse_values(texts: pa.ChunkedArray, reading: Reading = PLAIN) -> ParsedValu
             converted[note].append(row)
         rounded += is_rounded(text, value)
     if reading.parse:
-        for row, why in _doubtful(texts, converted, bad).items():
+        for row, why in _other_signs(texts, converted).items():
             bad[row], values[row] = why, 0.0
     dates = tuple(converted[DESCRIBED[reading.dates]]) if reading.dates else ()
     counts = {note: len(rows) for note, rows in converted.items() if rows}
     return ParsedValues(values + 0.0, bad, counts, dates, rounded)
 
 
-def _doubtful(
-    texts: pa.ChunkedArray, converted: dict[str, list[int]], bad: Mapping[int, str]
-) -> dict[int, str]:
-    """The rows whose text is a number by itself, but none beside the others; taken out of `converted`."""
-    ways = {}
+def _other_signs(texts: pa.ChunkedArray, converted: dict[str, list[int]]) -> dict[int, str]:
+    """The rows with another sign than most that have one, and why; taken out of `converted`."""
+    signs, counts = {}, collections.Counter[str]()
     for note, rows in converted.items():
-        way = written_number(texts[rows[0]].as_py().strip())
-        if way is not None and way.note == note:
-            ways[dataclasses.replace(way, plain="")] = note
-    doubted = doubts({way: len(converted[note]) for way, note in ways.items()}, bad.values())
-    return {row: why for way, why in doubted.items() for row in converted.pop(ways[way])}
+        way = written_number(_unwrapped(texts[rows[0]].as_py())[1]) if rows else None
+        if way is not None and way.sign:
+            signs[note] = way.sign
+            counts[way.sign] += len(rows)
+    wrong = other_signs(counts)
+    return {row: wrong[sign] for note, sign in signs.items() if sign in wrong for row in converted.pop(note)}
 
 
 def is_rounded(text: str, value: float) -> bool:
@@ -180,20 +193,10 @@ def is_rounded(text: str, value: float) -> bool:
 
 def parse_number(text: str, reading: Reading = PLAIN) -> tuple[float | None, str]:
     """(value, what was rewritten or "") of a number; (None, why not) of anything else."""
-    stripped = text.strip()
-    typed, quoted = TYPED.match(stripped), QUOTED.match(stripped)
-    note, number = "", stripped
+    note, number, typed = _unwrapped(text)
     if typed:
-        note, number = "typed RDF literals", next(text for text in typed.groups() if text is not None).strip()
-    elif quoted:
-        note, number = "quoted numbers", quoted.group(1).strip()
-    if not number.isascii():
-        ascii_number = _ascii_digits(number)
-        if ascii_number != number:
-            note, number = note or "numbers in non-ASCII digits", ascii_number
-    if typed:
-        known = XSD_TYPE.match(typed[4])
-        datatype = known[1] if known else re.split("[/#:]", typed[4])[-1]
+        known = XSD_TYPE.match(typed)
+        datatype = known[1] if known else re.split("[/#:]", typed)[-1]
         if known and datatype in DATE_TYPES:
             value, why = _not_plain(number, reading)
             is_date = value is not None or why in (A_DATE, NO_DATE_READ)
@@ -218,7 +221,9 @@ def _not_plain(text: str, reading: Reading) -> tuple[float | None, str]:
     """What `parse_number` returns for a text that is no plain number."""
     if reading.dates and (number := date_number(text, reading.dates)) is not None:
         return number, DESCRIBED[reading.dates]
-    if reading.parse and (written := written_number(text)) is not None:
+    if reading.parse and (written := written_number(text, reading.commas)) is not None:
+        if reading.commas == UNCERTAIN and "," in text:
+            return None, UNSURE_COMMA
         value, why = parse_number(written.plain)
         return (None, why) if value is None else (value, written.note)
     why = _why_not_a_number(text)
@@ -262,6 +267,22 @@ def aggregate(keys: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndar
     low, high = values[starts + (counts - 1) // 2], values[starts + counts // 2]
     middle = np.where(low == high, low, low / 2 + high / 2)  # halves first: the sum may overflow
     return groups, middle, repeats, int((counts > 1).sum())
+
+
+def _unwrapped(text: str) -> tuple[str, str, str]:
+    """What is left out in words, the text without quotes and with ASCII digits, and its datatype or ""."""
+    stripped = text.strip()
+    typed, quoted = TYPED.match(stripped), QUOTED.match(stripped)
+    note, number = "", stripped
+    if typed:
+        note, number = "typed RDF literals", next(part for part in typed.groups() if part is not None).strip()
+    elif quoted:
+        note, number = "quoted numbers", quoted.group(1).strip()
+    if not number.isascii():
+        ascii_number = _ascii_digits(number)
+        if ascii_number != number:
+            note, number = note or "numbers in non-ASCII digits", ascii_number
+    return note, number, typed[4] if typed else ""
 
 
 def _ascii_digits(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from numcoke_jax.data.files.dates import DESCRIBED
-from numcoke_jax.data.files.numbers import EXACT_INTEGERS, is_rounded
+from numcoke_jax.data.files.numbers import EXACT_INTEGERS, NEARLY_NUMBERS, is_rounded
 from numcoke_jax.data.tables.cells import Numbers, TableFile, column_numbers, describe_cells
 from numcoke_jax.system.errors import UserError, plural, suggestion
 
@@ -263,14 +263,15 @@ def count_rounded(cells: Sequence[Any], values: np.ndarray) -> int:
 
 
 def parse_hint(table: TableFile, column: str) -> str:
-    """How a column whose cells are not all numbers would be one, if it would."""
+    """How a column whose cells are not all numbers would be one, if they are meant to be."""
     for way, asked in {
         "parse=numbers reads": {"parse": "numbers"},
         "dates=year or dates=days read": {"dates": "year"},
     }.items():
         if not column_numbers(table.columns[column], dataclasses.replace(table.reading, **asked)).wrong:
             return f"; {way} them"
-    return ""
+    meant = NEARLY_NUMBERS.intersection(column_numbers(table.columns[column], table.reading).wrong.values())
+    return "; write plain numbers, as 1065.5" if meant else ""
 
 
 def conversions(where: str, column: Numbers) -> list[str]:
