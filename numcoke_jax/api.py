@@ -163,7 +163,9 @@ class Model:
         """The predictor of the graph with new entities, and them; `predict` says what is told about them."""
         table = given_table("new_entities", new_entities)
         named = given_facts(() if facts is None else facts)
-        new, notices = read_new_entities(table, self._predictor.graph, facts=named)
+        new, notices = read_new_entities(
+            table, self._predictor.graph, facts=named, hidden=self.trained.names.fields.hidden
+        )
         tell(notices, new, self.trained.params, Screen())
         return self.trained.predictor(new), new
 
@@ -209,7 +211,12 @@ class Model:
         """
         check_level("place", level)
         table = given_table("new_entities", new_entities)
-        new, notices = read_new_entities(table, self.trained.run.graph, facts=given_facts(facts))
+        new, notices = read_new_entities(
+            table,
+            self.trained.run.graph,
+            facts=given_facts(facts),
+            hidden=self.trained.names.fields.hidden,
+        )
         for notice in notices:
             Screen().note(notice)
         return place_frame(places(self.trained, new, level))

@@ -128,7 +128,8 @@ def _new_entities(options: argparse.Namespace, trained: Trained, console: Consol
     reading = Reading(options.dates, options.parse)
     table = dataclasses.replace(read_table(options.entities), reading=reading)
     facts = read_facts(options.facts) if options.facts is not None else ()
-    new, notices = read_new_entities(table, trained.run.graph, options.name, facts)
+    hidden = trained.names.fields.hidden
+    new, notices = read_new_entities(table, trained.run.graph, options.name, facts, hidden)
     if _asks_places(options):  # which the model's vectors and scores have no part in
         for notice in notices:
             console.note(notice)

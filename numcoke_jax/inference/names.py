@@ -24,7 +24,7 @@ class NameIndex:
     def __init__(self, kind: str, names: Sequence[str], hidden: Mapping[str, str] | None = None) -> None:
         self.kind = kind
         self.names = names
-        self._hidden = hidden or {}
+        self.hidden = hidden or {}
         self._ids = {name: number for number, name in enumerate(names)}
 
     def __contains__(self, name: str) -> bool:
@@ -54,10 +54,10 @@ class NameIndex:
             raise UserError(
                 f"{place}the {self.kind} is missing; give one of {len(self.names):,}: {self._some()}"
             )
-        if name in self._hidden:
+        if name in self.hidden:
             raise UserError(
                 f"{place}the {self.kind} {printable(repr(name))} is hidden from the model, by "
-                f"{self._hidden[name]}; a run that is trained without that knows it"
+                f"{self.hidden[name]}; a run that is trained without that knows it"
             )
         raise UserError(f"{place}there is no {self.kind} {printable(repr(name))}; {self._hint(name)}")
 

@@ -7,7 +7,7 @@ places the others; other models are not trained again and only leave these facts
 """
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,11 @@ def given_facts(facts: pd.DataFrame | Iterable[Iterable[Any]], what: str = "fact
 
 
 def read_new_entities(
-    table: TableFile, graph: NumericGraph, name_column: str = "", facts: Sequence[NamedFact] = ()
+    table: TableFile,
+    graph: NumericGraph,
+    name_column: str = "",
+    facts: Sequence[NamedFact] = (),
+    hidden: Mapping[str, str] | None = None,
 ) -> tuple[NewEntities, list[str]]:
     """The rows of a table as entities, and notices about what was converted or left out.
 
@@ -82,17 +86,22 @@ def read_new_entities(
       graph: what the model was trained on.
       name_column: the column of names; "": the first, which must have a title.
       facts: about the new entities, each of which may be head or tail; with some, no value is needed.
+      hidden: fields that the model is not given -> what hides them.
 
     Raises:
       UserError: the first column is a field and no other is named, no column is a field, a cell is not a
         number, or a name is empty, repeated or already known; names are looked for in an index that pandas
         saved; or a fact has an unknown name or no new entity.
     """
-    column = _name_column(table, name_column, graph)
+    hidden = hidden or {}
+    column = _name_column(table, name_column, (*graph.vocabulary.fields, *hidden))
     names = _new_names(table, column, graph)
     values, observed, others, notices = _values(table, column, len(names), graph)
     relations = [title for title in others if title in graph.vocabulary.relations]
-    others = [title for title in others if title not in relations]
+    kept_from_it = [f"{title} (by {hidden[title]})" for title in others if title in hidden]
+    others = [title for title in others if title not in relations and title not in hidden]
+    if kept_from_it:
+        notices.append(f"fields that are hidden from the model, not read: {', '.join(kept_from_it)}")
     if others:
         notices.append(f"columns that are not fields of the graph: {', '.join(others)}")
     if relations:
@@ -108,7 +117,7 @@ def read_new_entities(
     return dataclasses.replace(new, facts=_fact_ids(facts, graph, names)), notices
 
 
-def _name_column(table: TableFile, name_column: str, graph: NumericGraph) -> str:
+def _name_column(table: TableFile, name_column: str, fields: Sequence[str]) -> str:
     column = name_column or next(iter(table.columns))
     if not name_column and _is_index(column):
         title = f"is called {column!r}" if column else "has no title"
@@ -117,7 +126,7 @@ def _name_column(table: TableFile, name_column: str, graph: NumericGraph) -> str
             "pandas saves; write the table without them (to_csv(..., index=False)), put the column of names "
             "first, or give it with --name"
         )
-    if not name_column and column in NameIndex("field", graph.vocabulary.fields):
+    if not name_column and column in fields:
         raise UserError(
             f"{table.where}: the first column must name the entities but is {column!r}, a field of "
             "the graph; put the column of names first, or give it with --name"

@@ -29,7 +29,11 @@ class Trained:
     @functools.cached_property
     def names(self) -> Names:
         """The names of the run's graph."""
-        return Names(self.run.graph.vocabulary, hidden_fields(self.run.config))
+        truth, shown = self.run.loaded.truth or self.run.graph, self.run.graph.vocabulary
+        hidden = dict.fromkeys(
+            set(truth.vocabulary.fields) - set(shown.fields), "the graph that it was given"
+        )
+        return Names(shown, hidden | hidden_fields(self.run.config))
 
     def predictor(self, new: NewEntities | None = None) -> Predictor:
         """Answers queries about the run's own entities, and about `new` ones after them."""

@@ -23,7 +23,7 @@ from numcoke_jax.runs.create import create_run
 from numcoke_jax.runs.unseen import extended_graph, extended_params, rule_scores, rule_values
 from numcoke_jax.system.errors import UserError
 from tests.examples import compiled, config_with, facts, literals, model_and_parameters
-from tests.tiny_runs import compiled_fast, config_of, untrained
+from tests.tiny_runs import compiled_fast, config_of, untrained, write_folder
 
 MODELS = ("numcoke", "rakge", "literale", "transe")
 
@@ -151,6 +151,26 @@ def test_a_table_of_new_entities_is_read_by_the_names_of_its_columns() -> None:
     assert read_new_entities(table, graph, "who")[0].names == new.names
     behind = TableFile("new.csv", {"size": ["3", ""], "who": ["a", "b"]})
     assert read_new_entities(behind, graph, "who")[0].names == new.names
+
+
+def test_a_column_of_a_hidden_field_says_what_hides_it(tmp_path: Path) -> None:
+    trained = untrained(config_of(write_folder(tmp_path / "graph"), data__hide=("size",)))
+    assert trained.names.fields.hidden == {"size": "data.hide"}
+    with trained.run.config.unlocked():
+        trained.run.config.data.hide = ()  # as where `NumericKG.from_facts` hides it
+    assert dataclasses.replace(trained).names.fields.hidden == {"size": "the graph that it was given"}
+    graph, hidden = ordered_graph(), {"mass": "data.hide"}
+    columns = {"who": ["a"], "mass": ["7"], "size": ["3"]}
+    new, notices = read_new_entities(TableFile("new.csv", columns), graph, hidden=hidden)
+    assert notices == ["fields that are hidden from the model, not read: mass (by data.hide)"]
+    assert new.values.tolist() == [[3.0, 0.0]]
+    del columns["size"]
+    with pytest.raises(
+        UserError, match=r"no value of a field of the graph; .*; fields that are hidden .*: mass"
+    ):
+        read_new_entities(TableFile("new.csv", columns), graph, hidden=hidden)
+    with pytest.raises(UserError, match="must name the entities but is 'mass', a field of the graph"):
+        read_new_entities(TableFile("new.csv", {"mass": ["7"], "who": ["a"]}), graph, hidden=hidden)
 
 
 def test_cells_are_read_as_the_table_says() -> None:
