@@ -21,11 +21,11 @@ from numcoke_jax.data.files.folder import write_folder
 from numcoke_jax.data.files.numbers import Reading
 from numcoke_jax.data.load import build_graph
 from numcoke_jax.data.public.tables import known_table
-from numcoke_jax.data.tables.cells import TableFile, describe_cells, read_table
+from numcoke_jax.data.tables.cells import TableFile, read_table
 from numcoke_jax.data.tables.comparisons import DIRECTIONS, GROUPS, OWN_TABLE, PROTOCOLS, ComparisonSettings
 from numcoke_jax.data.tables.facts import BY_COLUMN, BY_ORDER
-from numcoke_jax.data.tables.known import TABLES, EntityTable, parse_hint
-from numcoke_jax.data.tables.own import INDEX, compared_fields, own_table
+from numcoke_jax.data.tables.known import TABLES, EntityTable
+from numcoke_jax.data.tables.own import INDEX, compared_fields, own_table, refuse_hidden
 from numcoke_jax.system.errors import UserError, suggestion
 from numcoke_jax.system.files import home_path
 
@@ -143,15 +143,8 @@ def _hidden(options: argparse.Namespace, fields: Sequence[str]) -> tuple[str, ..
             raise
     file = dataclasses.replace(read_table(home_path(path)), reading=Reading(options.dates, options.parse))
     names = split_names("--hide", options.hide, {**dict.fromkeys(fields), **file.columns})
-    name = next(name for name in names if name not in fields)
-    found = file.numbers(name)
-    why = "is no field of the graph"
-    if found.wrong:
-        cells = describe_cells(file.columns[name], found.wrong, most=1)
-        why = f"does not hold numbers only, {cells}{parse_hint(file, name)}"
-    elif options.fields:
-        why = f"is left out by --fields={options.fields}, which may name it, too"
-    raise UserError(f"--hide: column {name!r} {why}; no model is given it anyway: leave it out of --hide")
+    refuse_hidden(file, names, fields, "--hide")
+    return names
 
 
 def chosen_settings(options: argparse.Namespace) -> ComparisonSettings:

@@ -47,8 +47,10 @@ def graph_of_table(path: str, options: argparse.Namespace) -> "NumericKG":
       UserError: it is no table, an option or key is wrong or has no meaning, or the processes are several.
     """
     from numcoke_jax.cli.build import own_entities  # with pandas, which no wrong flag should wait for
+    from numcoke_jax.data.files.numbers import Reading
     from numcoke_jax.data.numeric_kg import NumericKG
     from numcoke_jax.data.tables.cells import SUFFIXES, read_table, table_suffix
+    from numcoke_jax.data.tables.own import refuse_hidden
 
     file, shown = home_path(path), shown_path(path)
     if options.command == "eval":
@@ -65,12 +67,18 @@ def graph_of_table(path: str, options: argparse.Namespace) -> "NumericKG":
             f"{shown}: of several processes, each reads a graph that is there already: write it first, with "
             f"numcoke data build --table={shown} --name=COLUMN --out=DIR"
         )
-    settings = comparison_settings_of(options.keys)
-    return NumericKG.compared(*own_entities(options, read_table(Path(file))), settings)
+    settings, hidden = comparison_settings_of(options.keys)
+    table = read_table(Path(file))
+    entities, compared = own_entities(options, table)
+    read = dataclasses.replace(table, reading=Reading(options.dates, options.parse))
+    refuse_hidden(read, hidden, entities.fields, "data.hide")
+    return NumericKG.compared(entities, compared, settings)
 
 
-def comparison_settings_of(keys: Sequence[tuple[str, str]]) -> "ComparisonSettings":
-    """How a user's own table is compared: `OWN_TABLE`, but for the keys that say otherwise.
+def comparison_settings_of(
+    keys: Sequence[tuple[str, str]],
+) -> tuple["ComparisonSettings", tuple[str, ...]]:
+    """How a user's own table is compared: `OWN_TABLE`, but for the keys that say otherwise; what they hide.
 
     Raises:
       UserError: a key has a value that is not allowed, or is about other data than a table.
@@ -88,4 +96,5 @@ def comparison_settings_of(keys: Sequence[tuple[str, str]]) -> "ComparisonSettin
     override(config, keys)
     check_keys(config)
     chosen = comparison_settings(config.data)
-    return dataclasses.replace(OWN_TABLE, **{name: getattr(chosen, name) for name in settings & given.keys()})
+    own = {name: getattr(chosen, name) for name in settings & given.keys()}
+    return dataclasses.replace(OWN_TABLE, **own), tuple(config.data.hide)

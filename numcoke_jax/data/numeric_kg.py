@@ -15,7 +15,7 @@ from numcoke_jax.data.tables.cells import TableFile, given_table
 from numcoke_jax.data.tables.comparisons import OWN_TABLE, ComparisonSettings
 from numcoke_jax.data.tables.facts import DEFAULT_SHARES, FactChoice
 from numcoke_jax.data.tables.known import RELATION_SUFFIX, EntityTable
-from numcoke_jax.data.tables.own import INDEX, compared_fields, no_text, own_table
+from numcoke_jax.data.tables.own import INDEX, compared_fields, no_text, own_table, refuse_hidden
 from numcoke_jax.data.variants import without_fields
 from numcoke_jax.system.errors import UserError, plural, plural_of
 
@@ -144,8 +144,8 @@ class NumericKG:
           seed: of a split at random.
 
         Raises:
-          UserError: a column is missing or not what it should be, or names repeat (see
-            `data.tables.attributes`).
+          UserError: a column is missing or not what it should be, such as one to hide that holds text, or
+            names repeat (see `data.tables.attributes`).
         """
         chosen = FactChoice(
             head=tuple(listed(head)),
@@ -162,6 +162,8 @@ class NumericKG:
         if attributes is not None:
             entities = given_table("attributes", attributes, reading, index)
         built = build_facts(_fact_tables(facts), entities, chosen)
+        if entities is not None:
+            refuse_hidden(entities, listed(hide), built.graph.vocabulary.fields, "hide")
         return cls(without_fields(built, listed(hide)))
 
     @classmethod

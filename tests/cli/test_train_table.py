@@ -87,6 +87,7 @@ MISTAKES = [
     ([*TRAIN, "--data.path=x"], "--data.path has no meaning with a table of one's own"),
     ([*TRAIN, "--data.group_size=x"], "data.group_size=x has the wrong type: needs an integer"),
     ([*TRAIN, "--data.group_size=1"], "data.group_size=1 is out of range"),
+    ([*TRAIN, "--data.hide=town"], "data.hide: column 'town' holds text (30 different, such as 't0')"),
     ([*TRAIN, "--processes=2", "--process=0"], "towns.csv: of several processes, each reads a graph that is"),
     (["train", "town.csv", "--name=town"], "--name is about the columns of a table, and there is no file"),
     (
@@ -157,14 +158,14 @@ def test_a_hidden_column_is_compared_and_is_no_literal(
     assert "--hide: no column 'x'; there is 'a', 'b', 'c'" in capsys.readouterr().err
     (tmp_path / "t.csv").write_text(f"name,a,b,c,d,e\n{rows.replace(chr(10), ',red,3 %' + chr(10))}")
     for given, said in (
-        ("--hide=d", "--hide: column 'd' does not hold numbers only, 'red' in data row 1 (not a number)"),
+        ("--hide=d", "--hide: column 'd' holds text (1 different, such as 'red') and is no field; no model"),
         (
             "--hide=a,e",
             "--hide: column 'e' does not hold numbers only, '3 %' in data row 1 (a number with a unit)",
         ),
         (
             "--hide=b,c",
-            "--hide: column 'c' is left out by --fields=a, which may name it, too; no model is given",
+            "--hide: column 'c' is not among the fields, which fields=COLUMN,... may name; no model is given",
         ),
     ):
         assert main(["data", "build", *words, "--fields=a", given, f"--out={tmp_path / 'wrong'}"]) == 2

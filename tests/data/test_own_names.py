@@ -103,3 +103,13 @@ def test_hidden_fields_are_for_measures_alone() -> None:
     assert hidden.truth is not None and hidden.truth.vocabulary.fields == ("age", "height")
     with pytest.raises(UserError, match=r"^hide: the graph has no field 'hieght'; did you mean height\?"):
         NumericKG.from_facts(facts, people, hide=["hieght"], **ends)
+    texts = people.assign(team=["red", "blue", "red", None], empty=None)
+    for column, why in (
+        ("team", r"holds text \(2 different, such as 'red'\) and is no field"),
+        ("empty", "holds no value"),
+        ("age", r"is not among the fields, which fields=COLUMN,\.\.\. may name"),
+    ):
+        with pytest.raises(
+            UserError, match=f"^hide: column '{column}' {why}; no model is given it anyway: leave"
+        ):
+            NumericKG.from_facts(facts, texts, fields="height", hide=["height", column], **ends)

@@ -72,6 +72,23 @@ def own_table(
     return with_categories(found, table, categories, others)
 
 
+def refuse_hidden(table: TableFile, hidden: Sequence[str], fields: Collection[str], where: str) -> None:
+    """Raises UserError for the first of `hidden` that is a column but no field, with the reason."""
+    name = next((name for name in hidden if name not in fields and name in table.columns), None)
+    if name is None:
+        return
+    cells, (_, observed, wrong, _) = table.columns[name], table.numbers(name)
+    why = "is not among the fields, which fields=COLUMN,... may name" if observed.any() else "holds no value"
+    if wrong and not observed.any() and not {A_DATE, NO_DATE_READ, *NEARLY_NUMBERS} & {*wrong.values()}:
+        texts = [text for text in column_texts(table, name) if text]
+        why = (
+            f"holds text ({len(set(texts)):,} different, such as {printable(repr(texts[0]))}) and is no field"
+        )
+    elif wrong:
+        why = f"does not hold numbers only, {describe_cells(cells, wrong, most=1)}{parse_hint(table, name)}"
+    raise UserError(f"{where}: column {name!r} {why}; no model is given it anyway: leave it out of {where}")
+
+
 def compared_fields(table: EntityTable, relations: Sequence[str]) -> tuple[EntityTable, tuple[str, ...]]:
     """The fields that get a relation: `relations`, or else every field with more than two values.
 
