@@ -34,7 +34,7 @@ from numcoke_jax.inference.questions import ask_heads, score_triples
 from numcoke_jax.inference.trained import Trained, load_trained
 from numcoke_jax.runs.chosen import chosen_config
 from numcoke_jax.runs.file_names import GRAPH_FOLDER
-from numcoke_jax.runs.kept_graph import keep_graph
+from numcoke_jax.runs.kept_graph import kept_graph
 from numcoke_jax.runs.loop import train_and_evaluate
 from numcoke_jax.runs.screen import Screen
 from numcoke_jax.runs.unseen import NewEntities
@@ -71,9 +71,9 @@ def train(
     config = config.copy_and_resolve_references()
     config.data.path = str(workdir / GRAPH_FOLDER)
     check_config(config)
-    keep_graph(kg, workdir)
     locked = canonical_config(config).lock()
-    train_and_evaluate(locked, workdir, console, loaded=kg.loaded)
+    with kept_graph(kg, workdir):
+        train_and_evaluate(locked, workdir, console, loaded=kg.loaded)
     return Model.load(workdir)
 
 

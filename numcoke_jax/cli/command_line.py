@@ -258,17 +258,20 @@ def _without_effect(config: ConfigDict, overridden: Sequence[str]) -> list[str]:
     return [f"no effect with data.path, whose graph is used as it is: {shown}"]
 
 
-def _kept(command: Command, console: "Screen") -> bool:
-    """Has the graph of a table written into the workdir; whether the run there is still to be moved aside."""
-    from numcoke_jax.runs.kept_graph import keep_graph
-    from numcoke_jax.runs.workdir import archive
+def _train(command: Command, console: "Screen") -> None:
+    """Train; before, write the graph of a table into the workdir, with a run there moved aside if asked."""
+    from numcoke_jax.runs.kept_graph import kept_graph
+    from numcoke_jax.runs.loop import train_and_evaluate
+    from numcoke_jax.runs.workdir import TRACES, archive
 
+    config, workdir, loaded = command.config, command.workdir, command.kg.loaded if command.kg else None
     if command.kg is None or command.kg.comparisons is None:
-        return command.overwrite
-    if command.overwrite and (place := archive(command.workdir)):
-        console.note(f"the run that was in {shown_path(command.workdir)} is now {shown_path(place)}")
-    keep_graph(command.kg, command.workdir)
-    return False
+        train_and_evaluate(config, workdir, console, overwrite=command.overwrite, loaded=loaded)
+        return
+    if command.overwrite and (place := archive(workdir, (*TRACES, GRAPH_FOLDER))):
+        console.note(f"the run that was in {shown_path(workdir)} is now {shown_path(place)}")
+    with kept_graph(command.kg, workdir):
+        train_and_evaluate(config, workdir, console, loaded=loaded)
 
 
 def run(command: Command) -> int:
@@ -281,7 +284,7 @@ def run(command: Command) -> int:
     from numcoke_jax.system.console import LOADING
 
     with _waiting(LOADING, command.processes):
-        from numcoke_jax.runs.loop import evaluate_only, train_and_evaluate
+        from numcoke_jax.runs.loop import evaluate_only
         from numcoke_jax.runs.screen import Screen
         from numcoke_jax.system.compiled import keep_compiled
         from numcoke_jax.system.processes import leads
@@ -295,11 +298,9 @@ def run(command: Command) -> int:
         console.warn(notice)
     if command.chosen:
         console.note(command.chosen)
-    given: dict[str, Any] = {"loaded": command.kg.loaded} if command.kg else {}
     try:
         if command.mode == "train":
-            overwrite = _kept(command, console)
-            train_and_evaluate(command.config, command.workdir, console, overwrite=overwrite, **given)
+            _train(command, console)
         else:
             evaluate_only(command.config, command.workdir, console)
     except KeyboardInterrupt:

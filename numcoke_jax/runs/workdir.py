@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -108,17 +108,17 @@ def held(workdir: pathlib.Path) -> Iterator[None]:
         yield
 
 
-def archive(workdir: pathlib.Path) -> pathlib.Path | None:
+def archive(workdir: pathlib.Path, traces: Sequence[str] = TRACES) -> pathlib.Path | None:
     """Move a run to a sibling folder with the next free number: runs/cars-seed0 to runs/cars-seed0.old-1.
 
     Returns:
-      The new place, or None if `workdir` holds no run.
+      The new place, or None if `workdir` holds no run, which is to say none of `traces`.
 
     Raises:
       UserError: the folder cannot be moved, or another process works there.
     """
     workdir = pathlib.Path(os.path.abspath(workdir))
-    if not any((workdir / name).exists() for name in TRACES):
+    if not any((workdir / name).exists() for name in traces):
         return None
     shown = shown_path(workdir)
     if pathlib.Path.cwd().is_relative_to(workdir):

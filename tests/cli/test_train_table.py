@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,9 +17,10 @@ from numcoke_jax.data.graph import graph_hash
 from numcoke_jax.data.load import load_folder
 from numcoke_jax.data.numeric_kg import NumericKG
 from numcoke_jax.runs.create import trained_on
-from numcoke_jax.runs.kept_graph import keep_graph
+from numcoke_jax.runs.file_names import LOCK_FILE
+from numcoke_jax.runs.kept_graph import keep_graph, kept_graph
 from numcoke_jax.runs.stored import write_vocabulary
-from numcoke_jax.runs.workdir import flat_config
+from numcoke_jax.runs.workdir import exclusive, flat_config
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.system.files import write_json_atomically
 
@@ -66,6 +68,39 @@ def test_a_table_is_trained_on_as_the_folder_that_is_built_of_it(
     assert main([*with_other_facts, "--overwrite"]) == 0
     assert (RUN.parent / f"{RUN.name}.old-1" / "report.json").exists()
     assert graph_hash(load_folder(str(RUN / "graph")).graph) != graph_hash(kept)
+
+
+def test_a_start_that_fails_leaves_no_graph_for_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it wrote is gone, what was there stays; a graph that a kill left behind can be moved aside."""
+
+    def fails(*args: Any, **kwargs: Any) -> None:
+        assert (RUN / "graph").is_dir() and (RUN / "comparisons.json").exists()
+        raise UserError("no run")
+
+    monkeypatch.setattr("numcoke_jax.runs.loop.train_and_evaluate", fails)
+    assert main(TRAIN) == 2
+    assert [path.name for path in RUN.iterdir()] == [LOCK_FILE]
+    assert main([*TRAIN, "--data.seed=4"]) == 2, "another graph"
+    with exclusive(RUN):  # another process works there, and may have read what this one wrote
+        assert main(TRAIN[:-1]) == 2
+    kept = graph_hash(load_folder(str(RUN / "graph")).graph)
+    assert main(TRAIN[:-1]) == 2
+    assert graph_hash(load_folder(str(RUN / "graph")).graph) == kept
+    assert main([*TRAIN, "--overwrite"]) == 2
+    moved = RUN.parent / f"{RUN.name}.old-1"
+    assert graph_hash(load_folder(str(moved / "graph")).graph) == kept and not (RUN / "graph").exists()
+
+
+@pytest.mark.parametrize("begun", ["config.json", "checkpoints"])
+def test_a_run_that_began_keeps_its_graph(begun: str) -> None:
+    kg = NumericKG.from_table("towns.csv", name="town")
+    with pytest.raises(UserError, match="^disk full$"), kept_graph(kg, RUN):
+        (RUN / begun).mkdir()
+        raise UserError("disk full")
+    assert (RUN / "graph").is_dir() and (RUN / "comparisons.json").exists()
+    with pytest.raises(KeyboardInterrupt), kept_graph(kg, Path("other")), exclusive(Path("other")):
+        raise KeyboardInterrupt
+    assert not Path("other/graph").exists()
 
 
 def test_presets_and_keys_are_those_of_a_folder() -> None:
