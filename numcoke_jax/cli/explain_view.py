@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from numcoke_jax.data.variants import SIDES
-from numcoke_jax.system.console import Console, shown_probability, shown_value
+from numcoke_jax.system.console import WHY_UNKNOWN, Console, shown_probability, shown_value
 from numcoke_jax.system.files import write_bytes_atomically
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ def show(found: Mapping[str, Any], console: Console) -> None:
     known = f"known from {found['known']}" if found["known"] else "not among the known facts"
     console.note(f"{found['head']}  {found['relation']}  {found['tail']}  ({known})")
     console.note(_verdict(found))
+    if None in (found["probability"], found.get("what_if", found)["probability"]):
+        console.note(WHY_UNKNOWN)
     console.note("")
     if found["terms"]:
         terms = [(name, f"{value:+.3f}") for name, value in found["terms"].items()]

@@ -25,7 +25,7 @@ from numcoke_jax.inference.trained import Trained, load_trained
 from numcoke_jax.inference.what_if import read_changes
 from numcoke_jax.runs.memory import USE_REMEDY, out_of_memory_told
 from numcoke_jax.runs.unseen import NewEntities
-from numcoke_jax.system.console import Console, shown_probability
+from numcoke_jax.system.console import WHY_UNKNOWN, Console, shown_probability
 from numcoke_jax.system.errors import UserError, plural, plural_of, shown_path
 from numcoke_jax.system.files import home_path, write_json_atomically
 
@@ -114,7 +114,7 @@ def _write(
 ) -> None:
     """The file of --out, if there is one, and why probabilities are unknown, if any is."""
     if "probability" in frame and frame["probability"].isna().any():
-        console.note("unknown: too few validation facts are like it, or training has it")
+        console.note(WHY_UNKNOWN)
     if options.out is not None:
         with answer_writer(options.out, columns) as write:
             write(frame)

@@ -99,6 +99,17 @@ def test_a_what_if_is_the_score_of_the_changed_graph(trained: Trained, found: di
     assert all(row["before"] != row["after"] for row in what_if["moved"])
 
 
+def test_an_unknown_probability_is_shown_with_its_reason(found: dict[str, Any]) -> None:
+    def shown(probability: float | None, changed: float | None) -> str:
+        what_if = {**found["what_if"], "probability": changed}
+        show({**found, "probability": probability, "what_if": what_if}, Console(text := io.StringIO()))
+        return text.getvalue()
+
+    reason = "\nunknown: too few validation facts are like it, or training has it\n"
+    assert [reason in shown(*pair) for pair in ((None, None), (0.5, None), (0.5, 0.5))] == [True, True, False]
+    assert "probability unknown, score" in shown(None, 0.5)
+
+
 def test_ranks_share_the_mean_of_their_places() -> None:
     assert ranks_of(np.array([3.0, 1.0, 3.0, 5.0, 3.0])).tolist() == [3.0, 5.0, 3.0, 1.0, 3.0]
 

@@ -26,6 +26,7 @@ from numcoke_jax.inference.predict import AnswerSettings, Predictor, tail_column
 from numcoke_jax.inference.questions import head_columns, score_triples
 from numcoke_jax.inference.trained import Trained
 from numcoke_jax.inference.what_if import Predictors, read_changes
+from numcoke_jax.system.console import WHY_UNKNOWN
 from numcoke_jax.system.errors import UserError
 
 CELLS = 2**20  # scores computed at once: a chunk of heads would keep one question waiting on a large graph
@@ -82,6 +83,7 @@ class Answers:
                 "mrr": report and report["test"]["mrr"],
                 "order_accuracy": order and order["all"].get("order_accuracy"),
             },
+            "why_unknown": WHY_UNKNOWN,
             "heads_ranked": graph.num_entities <= MOST_HEADS,
             "relations": [self._relation(relation, int(facts[relation])) for relation in range(len(facts))],
             "fields": [self._field(field) for field in range(graph.num_fields)],

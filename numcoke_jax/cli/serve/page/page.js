@@ -2,6 +2,7 @@
 const at = (id) => document.getElementById(id);
 const rounded = (v) => Number(v.toPrecision(4));
 const percent = (p) => (p === null ? "unknown" : p < 0.001 ? "< 0.1 %" : p > 0.999 ? "> 99.9 %" : `${(100 * p).toFixed(1)} %`);
+const reason = (...found) => (found.includes(null) ? ` ${model.why_unknown.replace("unknown", "Unknown")}.` : "");
 const shown = (v) => (v === null ? "missing" : String(Number(v.toPrecision(6))));
 let model, asked = 0, searched = 0, values = [];
 const changed = new Map();
@@ -62,7 +63,7 @@ async function answer() {
     const fields = about.fields.map((f) => f.field + (f.weight < 0 ? " (lower first)" : "")).join(", ");
     at("meaning").textContent = about.unknown ? "Training has no fact of this relation: probabilities are unknown."
       : !about.calibrated ? "Validation has too few facts of this relation: probabilities are unknown."
-      : `Probability that ${about.probability_of === "order" ? "the head stands above the tail" : "it is a fact"}${fields ? `; compares ${fields}` : ""}.`;
+      : `Probability that ${about.probability_of === "order" ? "the head stands above the tail" : "it is a fact"}${fields ? `; compares ${fields}` : ""}.${reason(...found.answers.map((row) => row.probability))}`;
     at("answers").replaceChildren(...found.answers.map((row) => {
       const line = make("tr"), who = make("td"), drawn = make("td"), button = make("button", row[end], { type: "button" });
       button.addEventListener("click", () => why(row[end]));
@@ -80,12 +81,12 @@ async function why(other) {
   const given = at("name").value, heads = at("direction").value === "head";
   try {
     const found = await get("/api/explain", [["head", heads ? given : other], ["relation", at("relation").value], ["tail", heads ? other : given], ...changes(heads ? "head." : "tail.")]);
-    const parts = [make("p", `${found.head}, ${found.relation}, ${found.tail}: filtered rank ${found.rank}, probability ${percent(found.probability)}, score ${found.score.toFixed(3)}.`)];
+    const parts = [make("p", `${found.head}, ${found.relation}, ${found.tail}: filtered rank ${found.rank}, probability ${percent(found.probability)}, score ${found.score.toFixed(3)}.${reason(found.probability)}`)];
     const terms = Object.entries(found.terms);
     if (terms.length > 1) parts.push(table(["term", "value"], terms.map(([n, v]) => [n, v.toFixed(3)])));
     if (found.compared) parts.push(table(["field", "head", "tail"], found.compared.map((f) => [f.field, shown(f.head), shown(f.tail)])));
     if (found.order) parts.push(make("p", `Positions: head ${found.order.head_position.toFixed(2)} ± ${found.order.head_width.toFixed(2)}, tail ${found.order.tail_position.toFixed(2)} ± ${found.order.tail_width.toFixed(2)}.`));
-    if (found.what_if) parts.push(make("p", `With the changes: filtered rank ${found.what_if.rank}, probability ${percent(found.what_if.probability)}.`));
+    if (found.what_if) parts.push(make("p", `With the changes: filtered rank ${found.what_if.rank}, probability ${percent(found.what_if.probability)}.${reason(found.what_if.probability)}`));
     at("why").replaceChildren(...parts);
   } catch (error) { at("error").textContent = error.message; }
 }
