@@ -109,10 +109,11 @@ def _show_what_if(what_if: Mapping[str, Any], console: Console) -> None:
         console.table("Ranks that move most", "unfiltered", ("tail", ">before", ">after"), rows)
 
 
-def _standing(order: Mapping[str, float]) -> str:
+def _standing(order: Mapping[str, Any]) -> str:
     """Where the order core puts both entities, and how sure it is of their order."""
+    above = "unknown" if order["above"] is None else f"{order['above']:.3f}"
     places = [f"{side} {order[f'{side}_position']:+.2f}{_width(order[f'{side}_width'])}" for side in SIDES]
-    return f"order core: {', '.join(places)}; above with probability {order['above']:.3f}"
+    return f"order core: {', '.join(places)}; above with probability {above}"
 
 
 def _width(width: float) -> str:

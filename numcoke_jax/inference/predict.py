@@ -6,6 +6,7 @@ distinct heads are scored in chunks by the two functions that the evaluation com
 """
 
 import dataclasses
+import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,8 @@ import pandas as pd
 from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, NumericGraph, Vocabulary
 from numcoke_jax.evaluation.calibration import Calibration
 from numcoke_jax.evaluation.scorer import Scorer
-from numcoke_jax.models.encoded import EncodedEntities
+from numcoke_jax.models.encoded import ORDER, EncodedEntities
+from numcoke_jax.models.order_core.comparative import category_values
 
 KNOWN = ("exclude", "mark")
 ENCODED_BYTES = 256 * 2**20  # of encoded relations that are kept
@@ -124,10 +126,13 @@ class Predictor:
     ) -> np.ndarray:
         """Probabilities of facts with these scores, float64 [n], NaN where unknown.
 
-        By positions if an order core knows them, else calibrated, of entities that were in the graph.
+        By positions if an order core knows them, but for entities that only name a category; else calibrated,
+        of entities that were in the graph.
         """
         encoded = self.encoded(relation)
         decided = encoded.probabilities(heads, tails) if isinstance(encoded, EncodedEntities) else None
+        if decided is not None and encoded.decided_by() == ORDER:
+            return np.where(self._placeless[heads] | self._placeless[tails], np.nan, decided)
         if decided is not None:
             return decided
         trained = self.graph.index("train")
@@ -135,6 +140,11 @@ class Predictor:
         facts = trained.has(heads, relation, tails)
         found = self.calibration.probability(scores, relation, further=further, trained=facts)
         return np.where(np.maximum(heads, tails) < self.calibration.entities, found, np.nan)
+
+    @functools.cached_property
+    def _placeless(self) -> np.ndarray:
+        """Bool [N], the entities that no relation compares; see `category_values`."""
+        return category_values(self.graph)
 
     def encoded(self, relation: int) -> Any:
         """The model's encoding of all entities under `relation`; the newest ones are kept."""

@@ -1,14 +1,18 @@
 """Facts that an order core decides: their explanation, what-ifs, probabilities of unknown entities."""
 
 import functools
+import io
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from numcoke_jax.cli.explain_view import show
 from numcoke_jax.data.variants import Change
 from numcoke_jax.inference.explain import explain
+from numcoke_jax.inference.questions import score_triples
 from numcoke_jax.inference.trained import Trained
+from numcoke_jax.system.console import Console
 from tests.inference.decided_runs import complete, decided
 from tests.inference.imputed import Holes
 from tests.tiny_runs import compiled_fast
@@ -71,6 +75,29 @@ def test_an_entity_without_value_and_facts_is_near_one_half_and_never_extreme() 
         assert (np.abs(found - 0.5) < 0.4).mean() > 0.6
     both = predictor.probabilities(np.zeros(4), np.arange(4), np.arange(1, 5), 0)
     np.testing.assert_allclose(both, 0.5, atol=0.25)
+
+
+def test_what_is_only_a_category_has_no_place_among_rows() -> None:
+    """Entities 0 to 2 are the kinds of the others; 3 is in no fact and without value, as a new row may be."""
+    holes = complete(2, 40)
+    holes.observed[:4] = False
+    pairs = holes.pairs(0, 400)
+    kinds = np.array([(row, row % 3) for row in range(4, 40)])
+    trained = decided(holes, {"above": pairs[(pairs >= 4).all(axis=1)], "kind": kinds})
+    predictor = trained.predictor()
+    above = trained.names.relations.id("above")
+    heads, tails = np.array([5, 1, 5, 0, 3, 5]), np.array([1, 5, 6, 2, 5, 3])
+    with compiled_fast():
+        found = predictor.probabilities(np.zeros(6), heads, tails, above)
+        asked = score_triples(predictor, np.array([(5, above, 1), (5, above, 6)]))
+        told = explain(trained, 5, above, 1, [Change("tail", 0, 1.0)])
+    assert np.isnan(found).tolist() == [True, True, False, True, False, False]
+    assert asked["likelier"][0] == "" and asked["likelier"][1]
+    assert (
+        told["probability"] is told["order"]["above"] is None and told["what_if"]["probability"] is not None
+    )
+    show(told, Console(text := io.StringIO()))
+    assert "above with probability unknown" in text.getvalue()
 
 
 def test_an_entity_with_facts_alone_is_placed_as_its_value_would_place_it() -> None:

@@ -44,6 +44,20 @@ def comparative_relations(graph: NumericGraph) -> tuple[int, ...]:
     return tuple(r for r, part in enumerate(parts) if compares(part[:, HEAD], part[:, TAIL], names))
 
 
+def category_values(graph: NumericGraph) -> np.ndarray:
+    """Which entities are only tails of facts that compare nothing, without a value of their own, bool [N].
+
+    Such are the values of a categorical column ("Ann" of artist): no comparison is about them, and a position
+    of theirs would be that of any entity.  An entity without facts is none of them: it may be a row.
+    """
+    train = graph.without_inverses().train
+    comparing = np.isin(train[:, RELATION], comparative_relations(graph))
+    found = np.zeros(graph.num_entities, bool)
+    found[train[~comparing, TAIL]] = True
+    found[train[:, HEAD]] = found[train[comparing, TAIL]] = False
+    return found & ~graph.observed.any(axis=1)
+
+
 def compares(heads: np.ndarray, tails: np.ndarray, names: Sequence[str] = ()) -> bool:
     """Whether facts (heads, tails: int [F], each pair at most once) look like a sample of an order.
 
