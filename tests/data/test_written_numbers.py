@@ -182,6 +182,14 @@ def test_a_field_that_is_asked_for_says_how_it_would_be_read(tmp_path: Path) -> 
     assert kg.graph.vocabulary.fields == ("capital", "height", "people", "rent", "share")
 
 
+@pytest.mark.parametrize("other", ["#DIV/0!", "inf"])
+def test_single_cells_that_are_no_numbers_have_a_remedy(other: str) -> None:
+    table = pd.DataFrame({"town": TABLE["town"], "area": range(10), "rain": [other, *map(str, range(9))]})
+    said = NumericKG.from_table(table, name="town").loaded.notices
+    (notice,) = (notice for notice in said if "'rain'" in notice)
+    assert notice.endswith("; empty these cells if their numbers are missing") and repr(other) in notice
+
+
 @pytest.mark.parametrize("other", ["2.5", "3,5 kg", "1.065,5"])
 def test_commas_that_nothing_reads_have_a_remedy(other: str) -> None:
     table = TABLE.assign(height=["196,1", other, *TABLE["height"][2:]])

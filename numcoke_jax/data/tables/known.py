@@ -270,8 +270,10 @@ def parse_hint(table: TableFile, column: str) -> str:
     }.items():
         if not column_numbers(table.columns[column], dataclasses.replace(table.reading, **asked)).wrong:
             return f"; {way} them"
-    meant = NEARLY_NUMBERS.intersection(column_numbers(table.columns[column], table.reading).wrong.values())
-    return "; write plain numbers, as 1065.5" if meant else ""
+    found = table.numbers(column)
+    if NEARLY_NUMBERS.intersection(found.wrong.values()):
+        return "; write plain numbers, as 1065.5"
+    return "; empty these cells if their numbers are missing" if found.observed.any() else ""
 
 
 def conversions(where: str, column: Numbers) -> list[str]:
