@@ -8,7 +8,6 @@ the largest weight; and the selectivity, 1 - entropy / log M (0: uniform, 1: a s
 has the means over the relations.
 """
 
-import functools
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +19,8 @@ from rich.table import Table
 
 from experiments import sweep
 from experiments.attention_heatmap import attention_weights, selectivity
-from numcoke_jax.cli.commands import OneLineParser, as_file, run_command
+from experiments.commands import command
+from numcoke_jax.cli.commands import OneLineParser, as_file
 from numcoke_jax.data.tables.known import RELATION_SUFFIX
 from numcoke_jax.inference.trained import load_trained
 from numcoke_jax.system.console import Console
@@ -99,9 +99,7 @@ def show(rows: Sequence[Mapping[str, Any]], title: str) -> None:
 
 def parser() -> OneLineParser:
     """The options of the command."""
-    options = OneLineParser(
-        prog="python -m experiments.attention_fields", description=__doc__, allow_abbrev=False
-    )
+    options = OneLineParser(prog="python -m experiments.attention_fields", description=__doc__)
     options.add_argument(
         "--workdir",
         required=True,
@@ -113,7 +111,9 @@ def parser() -> OneLineParser:
     return options
 
 
-def _run(arguments: Sequence[str]) -> int:
+@command()
+def main(arguments: Sequence[str]) -> int:
+    """Prints the tables; returns the exit code."""
     options = parser().parse_args(arguments)
     tables = {str(workdir): rows_of(workdir) for workdir in options.workdir}
     for workdir, rows in tables.items():
@@ -121,11 +121,6 @@ def _run(arguments: Sequence[str]) -> int:
     if options.json:
         write_json_atomically(options.json, tables)
     return 0
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Prints the tables; returns the exit code."""
-    return run_command(functools.partial(_run, arguments))
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ facts are shown; the JSON has their weights and, over all entities, how far the 
 every field equally: 1 - entropy / log M, 0 for equal weights, 1 for one field alone.
 """
 
-import argparse
-import functools
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import figures, sweep
-from numcoke_jax.cli.commands import OneLineParser, run_command
+from experiments.commands import command, refuse_below
+from numcoke_jax.cli.commands import OneLineParser
 from numcoke_jax.inference.trained import Trained, load_trained
 from numcoke_jax.models.numcoke import NumCoKE
 from numcoke_jax.models.rakge import RAKGE
@@ -85,12 +84,7 @@ def draw(maps: dict[str, np.ndarray], rows: Sequence[str], columns: Sequence[str
 
 def parser() -> OneLineParser:
     """The options of the command."""
-    options = OneLineParser(
-        prog="python -m experiments.attention_heatmap",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    options = OneLineParser(prog="python -m experiments.attention_heatmap", description=__doc__)
     options.add_argument(
         "--numcoke", required=True, type=home_path, help="workdir of a finished run of numcoke"
     )
@@ -99,10 +93,6 @@ def parser() -> OneLineParser:
     options.add_argument("--entities", type=int, default=20, help="rows (default: %(default)s)")
     options.add_argument("--out", type=home_path, default=Path("runs/attention_heatmap"))
     return options
-
-
-def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    return parser().parse_args(arguments)
 
 
 def _relation(trained: Trained, name: str) -> int:
@@ -116,10 +106,11 @@ def _relation(trained: Trained, name: str) -> int:
     return names.index(name)
 
 
-def _run(arguments: Sequence[str]) -> int:
-    options = _options(arguments)
-    if options.entities < 1:
-        raise UserError(f"--entities={options.entities} is out of range: needs an integer >= 1")
+@command()
+def main(arguments: Sequence[str]) -> int:
+    """The command; returns the exit code."""
+    options = parser().parse_args(arguments)
+    refuse_below(1, options, "entities")
     warn = Console().warn
     runs = {"RAKGE": load_trained(options.rakge, warn), "NumCoKE": load_trained(options.numcoke, warn)}
     vocabularies = [trained.run.graph.vocabulary for trained in runs.values()]
@@ -142,11 +133,6 @@ def _run(arguments: Sequence[str]) -> int:
     maps = {name: of_model[shown] for name, of_model in weights.items()}
     draw(maps, rows, vocabularies[0].fields, options.out / "attention_heatmap.png")
     return 0
-
-
-def main(arguments: Sequence[str]) -> int:
-    """The command; returns the exit code."""
-    return run_command(functools.partial(_run, arguments))
 
 
 if __name__ == "__main__":

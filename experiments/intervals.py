@@ -20,7 +20,6 @@ seed's numbers.
 
 import argparse
 import dataclasses
-import functools
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -32,10 +31,11 @@ import rich.console
 from rich.table import Table
 
 from experiments import sweep
+from experiments.commands import command
 from experiments.new_entities import share
 from experiments.references import checked
 from experiments.seeds import mean_and_deviation
-from numcoke_jax.cli.commands import OneLineParser, as_shares, run_command
+from numcoke_jax.cli.commands import OneLineParser, as_shares
 from numcoke_jax.data.graph import LoadedGraph, NumericGraph
 from numcoke_jax.data.literals import fit_normalizer
 from numcoke_jax.data.numeric_kg import NumericKG
@@ -285,12 +285,7 @@ def _levels(text: str) -> tuple[float, ...]:
 
 def parser() -> OneLineParser:
     """The options of the command."""
-    options = OneLineParser(
-        prog="python -m experiments.intervals",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    options = OneLineParser(prog="python -m experiments.intervals", description=__doc__)
     options.add_argument("--table", required=True, type=home_path, help="csv file")
     options.add_argument("--name", required=True, help="columns that name a row, joined by commas")
     options.add_argument("--relations", required=True, help="columns that are compared, joined by commas")
@@ -307,7 +302,9 @@ def parser() -> OneLineParser:
     return options
 
 
-def _run(arguments: Sequence[str]) -> int:
+@command()
+def main(arguments: Sequence[str]) -> int:
+    """The command; returns the exit code."""
     options = parser().parse_args(arguments)
     if not options.table.is_file():
         raise UserError(f"--table={options.table}: there is no such file")
@@ -317,11 +314,6 @@ def _run(arguments: Sequence[str]) -> int:
     write_json_atomically(options.out / "intervals.json", rows)
     print(f"intervals.json in {options.out} has the numbers of each seed")
     return 0
-
-
-def main(arguments: Sequence[str]) -> int:
-    """The command; returns the exit code."""
-    return run_command(functools.partial(_run, arguments))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ facts of the config's table anew; a folder of --data has its own split.
 """
 
 import argparse
-import functools
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,10 +22,11 @@ import rich.console
 from rich.table import Table
 
 from experiments import figures, sweep
+from experiments.commands import RESUMES, command
 from experiments.rounds import failed_seeds, finished, raise_failed, round_command, run_rounds, shown_mrr
 from experiments.seeds import summary
 from numcoke_jax.cli.command_line import Command
-from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.cli.commands import OneLineParser
 from numcoke_jax.config.presets import PRESETS
 from numcoke_jax.data.variants import CONTROLS
 from numcoke_jax.runs.screen import METRIC_TITLES
@@ -153,9 +153,7 @@ def parser() -> OneLineParser:
     options = OneLineParser(
         prog="python -m experiments.literal_use",
         description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="Further --config.KEY=VALUE flags are given to every run.",
-        allow_abbrev=False,
     )
     options.add_argument("--config", required=True, help="config file, such as configs/credit.py")
     options.add_argument("--data", default="", help="folder in text layout; else the config's table")
@@ -172,12 +170,10 @@ def parser() -> OneLineParser:
     return options
 
 
-def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    return parser().parse_known_args(arguments)
-
-
-def _run(arguments: Sequence[str]) -> int:
-    options, extra = _options(arguments)
+@command(RESUMES)
+def main(arguments: Sequence[str]) -> int:
+    """Runs what is missing, prints the table, writes JSON and figure; returns the exit code."""
+    options, extra = parser().parse_known_args(arguments)
 
     def tell(which: tuple[Key, int], report: dict[str, Any]) -> None:
         run = f"{' '.join(filter(None, which[0]))} seed {which[1]}"
@@ -192,11 +188,6 @@ def _run(arguments: Sequence[str]) -> int:
     draw(rows, title, options.out / "literal_use.png")
     raise_failed(commands, reports)
     return 0
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Runs what is missing, prints the table, writes JSON and figure; returns the exit code."""
-    return run_command(functools.partial(_run, arguments), "interrupted; the same command resumes")
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from experiments.commands import refuse_below
 from numcoke_jax.cli.commands import OneLineParser, run_command
 from numcoke_jax.system.console import Console
 from numcoke_jax.system.errors import UserError
@@ -194,8 +195,7 @@ def run() -> int:
     """Makes and tries the sample; returns the exit code."""
     options, root, console = parser().parse_args(), Path(__file__).resolve().parents[1], Console()
     found = [mutant for mutant in all_mutants(root) if mutant.path.startswith(options.under)]
-    if options.count < 1:
-        raise UserError(f"--count={options.count} is out of range: needs an integer >= 1")
+    refuse_below(1, options, "count")
     if not 0.0 < options.seconds < math.inf:
         raise UserError(f"--seconds={options.seconds:g} is out of range: needs a number above 0")
     if not found:

@@ -30,11 +30,12 @@ import rich.console
 from rich.table import Table
 
 from experiments import sweep
+from experiments.commands import RESUMES, command
 from experiments.references import MODELS, NEEDS_VALUES, REFERENCES, checked
 from experiments.rounds import has_failed, raise_failed, round_command, run_rounds
 from experiments.table2 import DataSet, data_sets_of
 from numcoke_jax.cli.command_line import Command
-from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.cli.commands import OneLineParser
 from numcoke_jax.data.files.folder import inspect_folder
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
 from numcoke_jax.data.variants import CONTROLS, controlled_values
@@ -224,9 +225,7 @@ def parser() -> OneLineParser:
     options = OneLineParser(
         prog="python -m experiments.new_entities",
         description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="Further --config.KEY=VALUE flags are given to every run.",
-        allow_abbrev=False,
     )
     options.add_argument("--data", required=True, help="CONFIG@DIR/NAME, joined by commas")
     options.add_argument(
@@ -244,7 +243,9 @@ def parser() -> OneLineParser:
     return options
 
 
-def _run(arguments: Sequence[str]) -> int:
+@command(RESUMES)
+def main(arguments: Sequence[str]) -> int:
+    """The command; returns the exit code."""
     options, extra = parser().parse_known_args(arguments)
     commands, asked = commands_of(options, data_sets_of(options.data), extra)
 
@@ -261,11 +262,6 @@ def _run(arguments: Sequence[str]) -> int:
     print(f"new_entities.json and .md in {options.out} have the same numbers")
     raise_failed(commands, reports)
     return 0
-
-
-def main(arguments: Sequence[str]) -> int:
-    """The command; returns the exit code."""
-    return run_command(functools.partial(_run, arguments), "interrupted; the same command resumes")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ values and by whether both, one or no value is observed, next to the rule "compa
 if one is missing).  For several runs on one graph, such as its seeds: mean ± standard deviation over them.
 """
 
-import functools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +15,9 @@ from typing import Any
 import rich.console
 from rich.table import Table
 
+from experiments.commands import command
 from experiments.seeds import cell, mean_and_deviation
-from numcoke_jax.cli.commands import OneLineParser, as_file, run_command
+from numcoke_jax.cli.commands import OneLineParser, as_file
 from numcoke_jax.evaluation.orders import orders_of_split, summary
 from numcoke_jax.inference.trained import load_trained
 from numcoke_jax.system.console import Console
@@ -63,7 +63,9 @@ def parser() -> OneLineParser:
     return options
 
 
-def _run(arguments: list[str]) -> int:
+@command()
+def main(arguments: Sequence[str]) -> int:
+    """Prints the table; returns the exit code."""
     options = parser().parse_args(arguments)
     rows = over_runs([of_workdir(workdir, options.split) for workdir in options.workdir])
     name = options.workdir[0].name
@@ -79,11 +81,6 @@ def _run(arguments: list[str]) -> int:
     if options.json:
         write_json_atomically(options.json, rows)
     return 0
-
-
-def main(arguments: list[str]) -> int:
-    """Prints the table; returns the exit code."""
-    return run_command(functools.partial(_run, arguments))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ their means differ by at most 0.02.
 """
 
 import argparse
-import functools
 import json
 import shutil
 import subprocess
@@ -30,10 +29,11 @@ import rich.console
 from rich.table import Table
 
 from experiments import sweep
+from experiments.commands import RESUMES, command
 from experiments.rounds import has_failed, raise_failed, round_command, run_rounds
 from experiments.seeds import cell, mean_and_deviation
 from numcoke_jax.cli.command_line import Command
-from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.cli.commands import OneLineParser
 from numcoke_jax.runs.file_names import METRICS_FILE
 from numcoke_jax.runs.logs import read_metrics
 from numcoke_jax.system.errors import UserError, did_you_mean, printable, shown_path
@@ -240,12 +240,7 @@ def show(rows: Sequence[Mapping[str, Any]]) -> None:
 
 def parser() -> OneLineParser:
     """The options of the command."""
-    options = OneLineParser(
-        prog="python -m experiments.published",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    options = OneLineParser(prog="python -m experiments.published", description=__doc__)
     options.add_argument("--peer-python", type=home_path, required=True, help="interpreter that has PyKEEN")
     options.add_argument("--graphs", default=",".join(GRAPHS), help="(default: %(default)s)")
     options.add_argument("--models", default=",".join(OF_MODEL), help="(default: %(default)s)")
@@ -257,7 +252,9 @@ def parser() -> OneLineParser:
     return options
 
 
-def _run(arguments: Sequence[str]) -> int:
+@command(RESUMES)
+def main(arguments: Sequence[str]) -> int:
+    """Makes the runs that are missing, prints the table, writes the JSON; returns the exit code."""
     options = parser().parse_args(arguments)
     names = options.graphs.split(",")
     commands_of(options, dict.fromkeys(names, Path("anywhere")))  # flags first: PyKEEN starts slowly
@@ -294,11 +291,6 @@ def _run(arguments: Sequence[str]) -> int:
     print(f"the same numbers and those of each run are in {options.out / 'published.json'}")
     raise_failed(commands, reports)
     return 0
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Makes the runs that are missing, prints the table, writes the JSON; returns the exit code."""
-    return run_command(functools.partial(_run, arguments), "interrupted; the same command resumes")
 
 
 if __name__ == "__main__":

@@ -29,7 +29,6 @@ goes to references.json, .csv and .md.
 
 import argparse
 import csv
-import functools
 import importlib.util
 import io
 import itertools
@@ -41,6 +40,7 @@ import rich.console
 from rich.table import Table
 
 from experiments import sweep
+from experiments.commands import RESUMES, command
 from experiments.paper_table2 import MODELS as TABLE_MODELS
 from experiments.paper_table2 import TableModel
 from experiments.rounds import (
@@ -55,7 +55,7 @@ from experiments.rounds import (
 from experiments.seeds import mean_and_deviation
 from experiments.table2 import DataSet, data_sets_of
 from numcoke_jax.cli.command_line import Command
-from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.cli.commands import OneLineParser
 from numcoke_jax.data.variants import CONTROLS
 from numcoke_jax.evaluation.orders import field_of_relation
 from numcoke_jax.system.errors import UserError, did_you_mean, printable
@@ -307,9 +307,7 @@ def parser() -> OneLineParser:
     options = OneLineParser(
         prog="python -m experiments.references",
         description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="Further --config.KEY=VALUE flags are given to every run.",
-        allow_abbrev=False,
     )
     options.add_argument("--data", default="", help="CONFIG or CONFIG@DIR, joined by commas")
     options.add_argument("--cases", default="given", help=f"some of {','.join(CASES)} (default: %(default)s)")
@@ -346,7 +344,9 @@ def write(rows: Sequence[dict[str, Any]], out: Path, name: str) -> None:
     print(f"{name}.json, .csv and .md in {out} have all measures")
 
 
-def _run(arguments: Sequence[str]) -> int:
+@command(RESUMES)
+def main(arguments: Sequence[str]) -> int:
+    """The command; returns the exit code."""
     options, extra = _options(arguments)
     commands = commands_of(options, data_sets_of(options.data), extra)
     numbers = itertools.count(1)
@@ -362,11 +362,6 @@ def _run(arguments: Sequence[str]) -> int:
     write(rows, options.out, "references")
     raise_failed(commands, reports)
     return 0
-
-
-def main(arguments: Sequence[str]) -> int:
-    """The command; returns the exit code."""
-    return run_command(functools.partial(_run, arguments), "interrupted; the same command resumes")
 
 
 if __name__ == "__main__":

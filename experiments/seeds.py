@@ -8,8 +8,6 @@ uninterrupted one.  The data and their split are the same in every round (`confi
 numbers, and those of each round, go to seeds.json in --out.
 """
 
-import argparse
-import functools
 import statistics
 import sys
 from collections.abc import Sequence
@@ -19,6 +17,7 @@ from typing import Any
 import rich.console
 from rich.table import Table
 
+from experiments.commands import RESUMES, command
 from experiments.rounds import (
     CONFIG_FLAG,
     failed_seeds,
@@ -30,7 +29,7 @@ from experiments.rounds import (
     run_rounds,
 )
 from numcoke_jax.cli.command_line import Command
-from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.cli.commands import OneLineParser
 from numcoke_jax.runs.order_tables import ORDER_TITLES
 from numcoke_jax.runs.screen import METRIC_TITLES
 from numcoke_jax.system.errors import UserError
@@ -130,9 +129,7 @@ def parser() -> OneLineParser:
     options = OneLineParser(
         prog="python -m experiments.seeds",
         description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="Further --config.KEY=VALUE flags are given to every round.",
-        allow_abbrev=False,
     )
     options.add_argument("--config", required=True, help="config file, such as configs/credit.py:paper")
     options.add_argument("--seeds", type=int, default=5, help="number of rounds (default: %(default)s)")
@@ -140,12 +137,10 @@ def parser() -> OneLineParser:
     return options
 
 
-def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    return parser().parse_known_args(arguments)
-
-
-def _run(arguments: Sequence[str]) -> int:
-    options, extra = _options(arguments)
+@command(RESUMES)
+def main(arguments: Sequence[str]) -> int:
+    """Runs the rounds that are missing, prints the table, writes the JSON; returns the exit code."""
+    options, extra = parser().parse_known_args(arguments)
     commands, out = commands_of(options.config, options.seeds, options.out, extra)
 
     def tell(seed: int, report: dict[str, Any]) -> None:
@@ -162,11 +157,6 @@ def _run(arguments: Sequence[str]) -> int:
     print(f"the same numbers and those of each round are in {out / FILE}")
     raise_failed(by_seed, reports)
     return 0
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Runs the rounds that are missing, prints the table, writes the JSON; returns the exit code."""
-    return run_command(functools.partial(_run, arguments), "interrupted; the same command resumes")
 
 
 if __name__ == "__main__":

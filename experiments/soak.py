@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.commands import refuse_below
 from experiments.soaking.outcomes import outcome_of, resident_mebibytes
 from experiments.soaking.pairs import ONE_FOR_TWO, pair
 from experiments.soaking.sessions import SINGLE, Session, Sessions, newest_step, small_disk
@@ -220,8 +221,7 @@ def run() -> int:
     options, console = parser().parse_args(), Console()
     if not 0.0 < options.minutes < math.inf:
         raise UserError(f"--minutes={options.minutes:g} is out of range: needs a number above 0")
-    if options.rounds is not None and options.rounds < 1:
-        raise UserError(f"--rounds={options.rounds} is out of range: needs an integer >= 1")
+    refuse_below(1, options, "rounds")
     # A shell's background job ignores interrupts, and so would all that it starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_TERMINATED))

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import rich.console
 from rich.table import Table
 
+from experiments.commands import RESUMES, command
 from experiments.rounds import (
     CONFIG_FLAG,
     failed_seeds,
@@ -31,7 +32,7 @@ from experiments.rounds import (
 )
 from experiments.seeds import summary
 from numcoke_jax.cli.command_line import Command
-from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.cli.commands import OneLineParser
 from numcoke_jax.config.schema import KEYS
 from numcoke_jax.runs.screen import METRIC_TITLES
 from numcoke_jax.system.errors import UserError
@@ -72,9 +73,7 @@ def parser_of(
     parser = OneLineParser(
         prog=f"python -m experiments.{name}",
         description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="Further --config.KEY=VALUE flags are given to every run.",
-        allow_abbrev=False,
     )
     parser.add_argument("--config", default=config, help="config file:preset (default: %(default)s)")
     parser.add_argument("--data", default="", help="folder in text layout; else the config's table")
@@ -304,7 +303,8 @@ def run_experiment(
       arguments: of the command line.
     """
 
-    def run() -> int:
+    @command(RESUMES)
+    def run(arguments: Sequence[str]) -> int:
         options, extra = parser.parse_known_args(arguments)
         commands = commands_of(settings(options), options, extra)
         reports = run_rounds(commands, tell)
@@ -316,7 +316,7 @@ def run_experiment(
         raise_failed(commands, reports)
         return 0
 
-    return run_command(run, "interrupted; the same command resumes")
+    return run(arguments)
 
 
 def main_of(run: Callable[[Sequence[str]], int]) -> None:

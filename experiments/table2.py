@@ -21,7 +21,6 @@ little, since most of the time would go into compiling them.
 import argparse
 import csv
 import dataclasses
-import functools
 import io
 import itertools
 import os
@@ -33,11 +32,12 @@ import rich.console
 from rich.table import Table
 
 from experiments import figures, sweep
+from experiments.commands import RESUMES, command
 from experiments.paper_table2 import AUTHORS_GRAPHS, DATA_SETS, LOWER_IS_BETTER, METRICS, MODELS, PRINTED
 from experiments.rounds import failed_seeds, finished, raise_failed, round_command, run_rounds, shown_mrr
 from experiments.seeds import summary
 from numcoke_jax.cli.command_line import Command
-from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.cli.commands import OneLineParser
 from numcoke_jax.data.variants import CONTROLS
 from numcoke_jax.runs.screen import METRIC_TITLES
 from numcoke_jax.system.errors import UserError, did_you_mean, printable
@@ -281,9 +281,7 @@ def parser() -> OneLineParser:
     options = OneLineParser(
         prog="python -m experiments.table2",
         description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="Further --config.KEY=VALUE flags are given to every run.",
-        allow_abbrev=False,
     )
     options.add_argument("--data", default="", help="CONFIG or CONFIG@DIR, joined by commas")
     options.add_argument("--models", default=",".join(MODELS), help="(default: %(default)s)")
@@ -337,7 +335,9 @@ def authors_of(text: str, data_sets: Sequence[DataSet]) -> list[str]:
     return names
 
 
-def _run(arguments: Sequence[str]) -> int:
+@command(RESUMES)
+def main(arguments: Sequence[str]) -> int:
+    """The command; returns the exit code."""
     options, extra = _options(arguments)
     data_sets = data_sets_of(options.data)
     authors = authors_of(options.authors, data_sets)
@@ -362,11 +362,6 @@ def _run(arguments: Sequence[str]) -> int:
     print(f"table2.json, .csv, .md and .png in {options.out} have the same numbers")
     raise_failed(commands, reports)
     return 0
-
-
-def main(arguments: Sequence[str]) -> int:
-    """The command; returns the exit code."""
-    return run_command(functools.partial(_run, arguments), "interrupted; the same command resumes")
 
 
 if __name__ == "__main__":

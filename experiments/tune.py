@@ -16,7 +16,6 @@ printed below the table.
 """
 
 import argparse
-import functools
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,9 +26,9 @@ import rich.console
 from rich.table import Table
 
 from experiments import figures, sweep
+from experiments.commands import RESUMES, command
 from experiments.rounds import Data, flag_names, mrr_of_test, refuse_flags, round_command, run_round
 from numcoke_jax.cli.command_line import Command
-from numcoke_jax.cli.commands import run_command
 from numcoke_jax.config.presets import PRESETS
 from numcoke_jax.config.schema import default_config, looks_at
 from numcoke_jax.runs.workdir import flat_config
@@ -351,7 +350,9 @@ def _options(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     return options, extra
 
 
-def _run(arguments: Sequence[str]) -> int:
+@command(RESUMES)
+def main(arguments: Sequence[str]) -> int:
+    """Runs the trials that are missing, prints the table, writes JSON and figure; returns the exit code."""
     options, extra = _options(arguments)
     presets = list(dict.fromkeys(options.presets.split(",")))
     trials = [(preset, number) for number in range(options.trials) for preset in presets]
@@ -378,11 +379,6 @@ def _run(arguments: Sequence[str]) -> int:
     draw(records, options.out / "tune.png")
     print(f"{shown_path(options.out / 'tune')}.json and .png have all trials")
     return 0
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Runs the trials that are missing, prints the table, writes JSON and figure; returns the exit code."""
-    return run_command(functools.partial(_run, arguments), "interrupted; the same command resumes")
 
 
 if __name__ == "__main__":

@@ -17,9 +17,7 @@ FB15k-237.
 Exit code 1: a part failed, or bits or tolerance did not hold.
 """
 
-import argparse
 import dataclasses
-import functools
 import json
 import os
 import subprocess
@@ -33,7 +31,8 @@ from typing import Any
 import rich.console
 from rich.table import Table
 
-from numcoke_jax.cli.commands import OneLineParser, as_file, run_command
+from experiments.commands import command
+from numcoke_jax.cli.commands import OneLineParser, as_file
 from numcoke_jax.runs.file_names import METRICS_FILE
 from numcoke_jax.runs.stored import read_report
 from numcoke_jax.system.errors import UserError
@@ -215,18 +214,16 @@ def _shown(value: Any) -> str:
 
 def parser() -> OneLineParser:
     """The options of the command."""
-    options = OneLineParser(
-        prog="python -m experiments.benchmark.accelerator",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    options = OneLineParser(prog="python -m experiments.benchmark.accelerator", description=__doc__)
     options.add_argument("--json", type=as_file, help="file for the figures")
     options.add_argument("--small", action="store_true", help="sizes for a CPU")
     options.add_argument("--minutes", type=float, default=8.0, help="after which nothing more is done (8)")
     return options
 
 
-def _run(arguments: list[str]) -> int:
+@command()
+def main(arguments: Sequence[str]) -> int:
+    """Prints the figures; returns the exit code."""
     options = parser().parse_args(arguments)
     if not options.minutes > 0:
         raise UserError(f"--minutes={options.minutes:g} is out of range: needs a number > 0")
@@ -235,11 +232,6 @@ def _run(arguments: list[str]) -> int:
     if options.json:
         write_json_atomically(options.json, {"small": options.small, "parts": found})
     return 0 if all(figures["ok"] for figures in found.values()) else 1
-
-
-def main(arguments: list[str]) -> int:
-    """Prints the figures; returns the exit code."""
-    return run_command(functools.partial(_run, arguments))
 
 
 if __name__ == "__main__":

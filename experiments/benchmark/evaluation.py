@@ -12,6 +12,7 @@ import argparse
 import functools
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -23,7 +24,8 @@ from rich.table import Table
 from experiments.benchmark import naive
 from experiments.benchmark.problem import Sizes, config_of
 from experiments.benchmark.timing import process_figures
-from numcoke_jax.cli.commands import OneLineParser, as_file, run_command
+from experiments.commands import command, refuse_below
+from numcoke_jax.cli.commands import OneLineParser, as_file
 from numcoke_jax.config.schema import default_config
 from numcoke_jax.data.graph import HEAD, RELATION, LoadedGraph
 from numcoke_jax.data.literals import Literals, LiteralScale
@@ -145,11 +147,7 @@ def show(figures: dict[str, Any]) -> None:
 
 def parser() -> OneLineParser:
     """The options of the command."""
-    options = OneLineParser(
-        prog="python -m experiments.benchmark.evaluation",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    options = OneLineParser(prog="python -m experiments.benchmark.evaluation", description=__doc__)
     options.add_argument("--table", default="synthetic", help=f"one of {', '.join(TABLES)}")
     options.add_argument("--dir", default="", help="folder with the files of fb15k_237, as in data.dir")
     for name, value in NUMBERS.items():
@@ -160,15 +158,14 @@ def parser() -> OneLineParser:
     return options
 
 
-def _run(arguments: list[str]) -> int:
+@command()
+def main(arguments: Sequence[str]) -> int:
+    """Prints the figures; returns the exit code."""
     options = parser().parse_args(arguments)
     if options.table not in TABLES:
         raise UserError(f"--table={options.table} is not a choice: needs one of {', '.join(TABLES)}")
-    for name in NUMBERS:
-        if getattr(options, name) < 1:
-            raise UserError(f"--{name}={getattr(options, name)} is out of range: needs an integer >= 1")
-    if options.naive < 0:
-        raise UserError(f"--naive={options.naive} is out of range: needs an integer >= 0")
+    refuse_below(1, options, *NUMBERS)
+    refuse_below(0, options, "naive")
     if options.naive and options.preset != "paper":
         raise UserError("--naive has only the paper's model: leave --preset out")
     figures = measure(
@@ -182,11 +179,6 @@ def _run(arguments: list[str]) -> int:
     if options.json:
         write_json_atomically(options.json, figures)
     return 0
-
-
-def main(arguments: list[str]) -> int:
-    """Prints the figures; returns the exit code."""
-    return run_command(functools.partial(_run, arguments))
 
 
 if __name__ == "__main__":

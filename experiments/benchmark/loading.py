@@ -7,7 +7,6 @@ seconds, rows per second and the peak resident memory of that process as one JSO
 """
 
 import argparse
-import functools
 import json
 import resource
 import subprocess
@@ -19,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from numcoke_jax.cli.commands import OneLineParser, run_command
-from numcoke_jax.system.errors import UserError
+from experiments.commands import command, refuse_below
+from numcoke_jax.cli.commands import OneLineParser
 from numcoke_jax.system.files import home_path
 
 ROWS_AT_ONCE = 1_000_000
@@ -29,11 +28,7 @@ SIZES = {"triples": 10_000_000, "entities": 1_000_000, "relations": 500, "fields
 
 def parser() -> OneLineParser:
     """The options of the command."""
-    options = OneLineParser(
-        prog="python -m experiments.benchmark.loading",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    options = OneLineParser(prog="python -m experiments.benchmark.loading", description=__doc__)
     told = {
         "triples": "facts in all three files together",
         "fields": "numeric fields; half of their cells have a value",
@@ -45,11 +40,11 @@ def parser() -> OneLineParser:
     return options
 
 
-def _run(arguments: Sequence[str]) -> int:
+@command()
+def main(arguments: Sequence[str]) -> int:
+    """Generates, loads, prints; returns the exit code."""
     options = parser().parse_args(arguments)
-    for name in SIZES:
-        if getattr(options, name) < 1:
-            raise UserError(f"--{name}={getattr(options, name)} is out of range: needs an integer >= 1")
+    refuse_below(1, options, *SIZES)
     if options.load:
         print(json.dumps(measure(options.load)))
         return 0
@@ -60,11 +55,6 @@ def _run(arguments: Sequence[str]) -> int:
             Path(scratch), options.triples, options.entities, options.relations, options.fields
         )
         return load_in_fresh_process(scratch)
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Generates, loads, prints; returns the exit code."""
-    return run_command(functools.partial(_run, arguments))
 
 
 def load_in_fresh_process(folder: str) -> int:

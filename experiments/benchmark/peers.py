@@ -9,15 +9,14 @@ training LCWA.  It runs in a process of its own, from another environment.  The 
 measurement each, so that a machine that slows down slows both.  Both may use all cores.
 """
 
-import argparse
 import contextlib
-import functools
 import json
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,8 @@ import numpy as np
 import rich.console
 from rich.table import Table
 
-from numcoke_jax.cli.commands import OneLineParser, as_file, run_command
+from experiments.commands import command, refuse_below
+from numcoke_jax.cli.commands import OneLineParser, as_file
 from numcoke_jax.config.presets import apply_preset
 from numcoke_jax.config.schema import default_config
 from numcoke_jax.data.load import load_graph
@@ -162,11 +162,7 @@ def show(figures: dict[str, Any]) -> None:
 
 def parser() -> OneLineParser:
     """The options of the command."""
-    options = OneLineParser(
-        prog="python -m experiments.benchmark.peers",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    options = OneLineParser(prog="python -m experiments.benchmark.peers", description=__doc__)
     options.add_argument(
         "--peer-python", type=home_path, help="interpreter of an environment that has PyKEEN"
     )
@@ -177,11 +173,11 @@ def parser() -> OneLineParser:
     return options
 
 
-def _run(arguments: list[str]) -> int:
+@command()
+def main(arguments: Sequence[str]) -> int:
+    """Prints the figures; returns the exit code."""
     options = parser().parse_args(arguments)
-    for name in (*SIZES, "repeats"):
-        if getattr(options, name) < 1:
-            raise UserError(f"--{name}={getattr(options, name)} is out of range: needs an integer >= 1")
+    refuse_below(1, options, *SIZES, "repeats")
     if options.peer_python is None or not options.peer_python.is_file():
         found = " is missing" if options.peer_python is None else f"={options.peer_python} is not a file"
         raise UserError(
@@ -194,11 +190,6 @@ def _run(arguments: list[str]) -> int:
     if options.json:
         write_json_atomically(options.json, figures)
     return 0
-
-
-def main(arguments: list[str]) -> int:
-    """Prints the figures; returns the exit code."""
-    return run_command(functools.partial(_run, arguments))
 
 
 if __name__ == "__main__":

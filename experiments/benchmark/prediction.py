@@ -8,7 +8,6 @@ spends on programs, counted by JAX itself, and is left out of "load" and "answer
 """
 
 import argparse
-import functools
 import json
 import subprocess
 import sys
@@ -20,17 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from numcoke_jax.cli.commands import OneLineParser, run_command
-from numcoke_jax.system.errors import UserError
+from experiments.commands import command, refuse_below
+from numcoke_jax.cli.commands import OneLineParser
 
 
 def parser() -> OneLineParser:
     """The options of the command."""
-    options = OneLineParser(
-        prog="python -m experiments.benchmark.prediction",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    options = OneLineParser(prog="python -m experiments.benchmark.prediction", description=__doc__)
     options.add_argument("--entities", type=int, default=1_000)
     options.add_argument(
         "--queries", type=int, default=10_000, help="random (head, relation) pairs, 10 answers each"
@@ -39,11 +34,12 @@ def parser() -> OneLineParser:
     return options
 
 
-def _run(arguments: Sequence[str]) -> int:
+@command()
+def main(arguments: Sequence[str]) -> int:
+    """Trains, measures, prints; returns the exit code."""
     options = parser().parse_args(arguments)
-    for name, least in (("entities", 2), ("queries", 1)):
-        if getattr(options, name) < least:
-            raise UserError(f"--{name}={getattr(options, name)} is out of range: needs an integer >= {least}")
+    refuse_below(2, options, "entities")
+    refuse_below(1, options, "queries")
     if options.workdir:
         print(json.dumps(measure(options.workdir, options.queries)))
         return 0
@@ -51,11 +47,6 @@ def _run(arguments: Sequence[str]) -> int:
         _train(Path(scratch) / "run", options.entities)
         command = [sys.executable, "-m", "experiments.benchmark.prediction", f"--workdir={scratch}/run"]
         return subprocess.run([*command, f"--queries={options.queries}"], check=False).returncode
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Trains, measures, prints; returns the exit code."""
-    return run_command(functools.partial(_run, arguments))
 
 
 def measure(workdir: Path, queries: int) -> dict[str, Any]:

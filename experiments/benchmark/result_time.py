@@ -13,8 +13,6 @@ stops, best and test MRR are unknown: its times are "at least".  The validation 
 the folder of $NUMCOKE_DATA nor, without that, in the user cache is named below the table.
 """
 
-import argparse
-import functools
 import json
 import os
 import resource
@@ -32,8 +30,9 @@ import rich.console
 from rich.table import Table
 
 from experiments.benchmark.start import in_a_process
+from experiments.commands import command, refuse_below
 from experiments.rounds import refuse_flags, round_command
-from numcoke_jax.cli.commands import OneLineParser, as_file, run_command
+from numcoke_jax.cli.commands import OneLineParser, as_file
 from numcoke_jax.config.files import shipped_configs
 from numcoke_jax.data.public.downloads import FOLDER_VARIABLE
 from numcoke_jax.runs.stored import read_report
@@ -157,7 +156,6 @@ def parser() -> OneLineParser:
     options = OneLineParser(
         prog="python -m experiments.benchmark.result_time",
         description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="Further --KEY=VALUE flags, such as --data.path=DIR, are given to every run.",
     )
     names = ",".join(shipped_configs())
@@ -171,10 +169,11 @@ def parser() -> OneLineParser:
     return options
 
 
-def _run(arguments: Sequence[str]) -> int:
+@command()
+def main(arguments: Sequence[str]) -> int:
+    """Prints the figures; returns the exit code."""
     options, extra = parser().parse_known_args(arguments)
-    if options.budget is not None and options.budget < 1:
-        raise UserError(f"--budget={options.budget} is out of range: needs an integer >= 1")
+    refuse_below(1, options, "budget")
     allowed = ", ".join(map(str, sorted(os.sched_getaffinity(0))))
     if options.core not in os.sched_getaffinity(0):
         raise UserError(f"--core={options.core} is not a core that this process may use: {allowed}")
@@ -195,11 +194,6 @@ def _run(arguments: Sequence[str]) -> int:
             write_json_atomically(options.json, figures)
     show(rows)
     return 0
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Prints the figures; returns the exit code."""
-    return run_command(functools.partial(_run, arguments))
 
 
 if __name__ == "__main__":

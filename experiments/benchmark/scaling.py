@@ -12,13 +12,12 @@ machine with fewer devices the CPU's cores are divided into simulated ones, whic
 the cost of communication, but no gain.
 """
 
-import argparse
-import functools
 import json
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,8 @@ import rich.console
 from rich.table import Table
 
 from experiments.benchmark.problem import DEFAULTS
-from numcoke_jax.cli.commands import OneLineParser, as_file, run_command
+from experiments.commands import command, refuse_below
+from numcoke_jax.cli.commands import OneLineParser, as_file
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.system.files import write_json_atomically
 
@@ -109,11 +109,7 @@ def show(vary: str, rows: list[dict[str, Any]]) -> None:
 
 def parser() -> OneLineParser:
     """The options of the command."""
-    options = OneLineParser(
-        prog="python -m experiments.benchmark.scaling",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    options = OneLineParser(prog="python -m experiments.benchmark.scaling", description=__doc__)
     options.add_argument("--vary", default=",".join(VALUES), help="sizes, separated by commas")
     options.add_argument("--values", help="for one size: numbers joined by commas, not the usual ones")
     options.add_argument("--rounds", type=int, default=1)
@@ -122,15 +118,15 @@ def parser() -> OneLineParser:
     return options
 
 
-def _run(arguments: list[str]) -> int:
+@command()
+def main(arguments: Sequence[str]) -> int:
+    """Prints the tables; returns the exit code."""
     options = parser().parse_args(arguments)
     chosen = options.vary.split(",")
     for name in chosen:
         if name not in VALUES:
             raise UserError(f"--vary={options.vary}: {name!r} is not one of {', '.join(VALUES)}")
-    for name in ("rounds", "repeats"):
-        if getattr(options, name) < 1:
-            raise UserError(f"--{name}={getattr(options, name)} is out of range: needs an integer >= 1")
+    refuse_below(1, options, "rounds", "repeats")
     if options.values and len(chosen) > 1:
         raise UserError(f"--values is for one size, but --vary={options.vary} names {len(chosen)}")
     if options.values and not all(value.isdigit() and int(value) for value in options.values.split(",")):
@@ -144,11 +140,6 @@ def _run(arguments: list[str]) -> int:
     if options.json:
         write_json_atomically(options.json, {"rows": rows})
     return 0
-
-
-def main(arguments: list[str]) -> int:
-    """Prints the tables; returns the exit code."""
-    return run_command(functools.partial(_run, arguments))
 
 
 if __name__ == "__main__":

@@ -9,9 +9,7 @@ queue shows.  "cpu_ms" is the server's processor time per request, which other w
 changes.
 """
 
-import argparse
 import collections
-import functools
 import http.client
 import json
 import os
@@ -27,8 +25,8 @@ from urllib.parse import urlencode, urlsplit
 
 import numpy as np
 
-from numcoke_jax.cli.commands import OneLineParser, as_folder, run_command
-from numcoke_jax.system.errors import UserError
+from experiments.commands import command, refuse_below
+from numcoke_jax.cli.commands import OneLineParser, as_folder
 
 KINDS = ["tails"] * 15 + ["heads"] * 2 + ["names"] * 2 + ["what if"]
 CLIENTS = 16  # connections
@@ -37,11 +35,7 @@ WARM = 2  # questions of each kind before the clock starts
 
 def parser() -> OneLineParser:
     """The options of the command."""
-    options = OneLineParser(
-        prog="python -m experiments.benchmark.serving",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    options = OneLineParser(prog="python -m experiments.benchmark.serving", description=__doc__)
     options.add_argument("--workdir", type=as_folder, required=True, help="a finished run")
     options.add_argument("--rate", type=int, default=50, help="requests a second (50)")
     options.add_argument("--seconds", type=int, default=20, help="how long (20)")
@@ -120,11 +114,11 @@ def _latency(port: int, path: str, due: float) -> tuple[int, float]:
     return status, 1e3 * (time.perf_counter() - due)
 
 
-def _run(arguments: Sequence[str]) -> int:
+@command()
+def main(arguments: Sequence[str]) -> int:
+    """Starts the server, measures, prints; returns the exit code."""
     options = parser().parse_args(arguments)
-    for name in ("rate", "seconds"):
-        if getattr(options, name) < 1:
-            raise UserError(f"--{name}={getattr(options, name)} is out of range: needs an integer >= 1")
+    refuse_below(1, options, "rate", "seconds")
     flags = [f"--workdir={options.workdir}", "--port=0", f"--rate={100 * options.rate}"]
     command = [sys.executable, "-m", "numcoke_jax", "serve", *flags]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
@@ -138,11 +132,6 @@ def _run(arguments: Sequence[str]) -> int:
         finally:
             server.terminate()
     return server.returncode
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Starts the server, measures, prints; returns the exit code."""
-    return run_command(functools.partial(_run, arguments))
 
 
 if __name__ == "__main__":

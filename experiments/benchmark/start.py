@@ -8,10 +8,8 @@ are the least and the most CPU seconds (user and system, all threads) of the rep
 the fastest, and what was aimed for.  The time to the first step ends after the first epoch, of three steps.
 """
 
-import argparse
 import contextlib
 import dataclasses
-import functools
 import os
 import shutil
 import subprocess
@@ -25,7 +23,8 @@ from typing import Any
 import rich.console
 from rich.table import Table
 
-from numcoke_jax.cli.commands import OneLineParser, as_file, run_command
+from experiments.commands import command, refuse_below
+from numcoke_jax.cli.commands import OneLineParser, as_file
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.system.files import write_json_atomically
 
@@ -162,21 +161,18 @@ def show(rows: Sequence[Mapping[str, Any]]) -> None:
 
 def parser() -> OneLineParser:
     """The options of the command."""
-    options = OneLineParser(
-        prog="python -m experiments.benchmark.start",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    options = OneLineParser(prog="python -m experiments.benchmark.start", description=__doc__)
     options.add_argument("--repeats", type=int, default=3, help="fresh processes for each line")
     options.add_argument("--core", type=int, default=min(os.sched_getaffinity(0)), help="which one to use")
     options.add_argument("--json", type=as_file, help="file for the figures")
     return options
 
 
-def _run(arguments: list[str]) -> int:
+@command()
+def main(arguments: Sequence[str]) -> int:
+    """Prints the figures; returns the exit code."""
     options = parser().parse_args(arguments)
-    if options.repeats < 1:
-        raise UserError(f"--repeats={options.repeats} is out of range: needs an integer >= 1")
+    refuse_below(1, options, "repeats")
     allowed = ", ".join(map(str, sorted(os.sched_getaffinity(0))))
     if options.core not in os.sched_getaffinity(0):
         raise UserError(f"--core={options.core} is not a core that this process may use: {allowed}")
@@ -185,11 +181,6 @@ def _run(arguments: list[str]) -> int:
     if options.json:
         write_json_atomically(options.json, {"rows": rows, "repeats": options.repeats})
     return 0
-
-
-def main(arguments: list[str]) -> int:
-    """Prints the figures; returns the exit code."""
-    return run_command(functools.partial(_run, arguments))
 
 
 if __name__ == "__main__":

@@ -12,11 +12,9 @@ pairwise pass is the translation distance and the order term at the same sizes, 
 device: a lower bound for a step.
 """
 
-import argparse
-import functools
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -28,7 +26,8 @@ from rich.table import Table
 from experiments.benchmark.naive import NaiveStep
 from experiments.benchmark.problem import Sizes, Step, add_mesh, add_sizes, sizes_of
 from experiments.benchmark.timing import interleaved, process_figures, rates
-from numcoke_jax.cli.commands import OneLineParser, as_file, run_command
+from experiments.commands import command, refuse_below
+from numcoke_jax.cli.commands import OneLineParser, as_file
 from numcoke_jax.config.schema import choices
 from numcoke_jax.models.ops import pairwise
 from numcoke_jax.system.errors import UserError
@@ -128,11 +127,7 @@ def show(figures: dict[str, Any]) -> None:
 
 def parser() -> OneLineParser:
     """The options of the command."""
-    options = OneLineParser(
-        prog="python -m experiments.benchmark.step",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    options = OneLineParser(prog="python -m experiments.benchmark.step", description=__doc__)
     add_sizes(options)
     add_mesh(options)
     options.add_argument("--repeats", type=int, default=10, help="measured steps")
@@ -143,10 +138,11 @@ def parser() -> OneLineParser:
     return options
 
 
-def _run(arguments: list[str]) -> int:
+@command()
+def main(arguments: Sequence[str]) -> int:
+    """Prints the figures; returns the exit code."""
     options = parser().parse_args(arguments)
-    if options.repeats < 1:
-        raise UserError(f"--repeats={options.repeats} is out of range: needs an integer >= 1")
+    refuse_below(1, options, "repeats")
     if options.preset not in PRESETS:
         raise UserError(f"--preset={options.preset} is not a choice: needs one of {', '.join(PRESETS)}")
     sizes = sizes_of(options)
@@ -163,11 +159,6 @@ def _run(arguments: list[str]) -> int:
     if options.json:
         write_json_atomically(options.json, figures)
     return 0
-
-
-def main(arguments: list[str]) -> int:
-    """Prints the figures; returns the exit code."""
-    return run_command(functools.partial(_run, arguments))
 
 
 if __name__ == "__main__":

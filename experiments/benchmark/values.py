@@ -9,7 +9,6 @@ graph does; "skip" gives missing cells no attention (`numeric.missing=skip`), an
 the two fields with most values, and "none" no value at all.
 """
 
-import argparse
 import dataclasses
 import functools
 import sys
@@ -25,7 +24,8 @@ from ml_collections import ConfigDict
 from rich.table import Table
 
 from experiments.benchmark.timing import interleaved, process_figures
-from numcoke_jax.cli.commands import OneLineParser, as_file, run_command
+from experiments.commands import command, refuse_below
+from numcoke_jax.cli.commands import OneLineParser, as_file
 from numcoke_jax.config.presets import apply_preset
 from numcoke_jax.config.schema import GRAPHS, TABLES, default_config
 from numcoke_jax.data.graph import NumericGraph, Vocabulary
@@ -128,11 +128,7 @@ def show(figures: dict[str, Any]) -> None:
 
 def parser() -> OneLineParser:
     """The options of the command."""
-    options = OneLineParser(
-        prog="python -m experiments.benchmark.values",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    options = OneLineParser(prog="python -m experiments.benchmark.values", description=__doc__)
     options.add_argument("--table", default="fb15k_237", choices=(*TABLES, *GRAPHS), help="data.table")
     for name, size, told in (
         ("dim", 100, "d and a"),
@@ -144,21 +140,16 @@ def parser() -> OneLineParser:
     return options
 
 
-def _run(arguments: Sequence[str]) -> int:
+@command()
+def main(arguments: Sequence[str]) -> int:
+    """Measures and shows; returns the exit code."""
     options = parser().parse_args(arguments)
-    for name in ("dim", "relations", "repeats"):
-        if getattr(options, name) < 1:
-            raise UserError(f"--{name}={getattr(options, name)} is out of range: needs an integer >= 1")
+    refuse_below(1, options, "dim", "relations", "repeats")
     figures = measure(options.table, options.dim, options.relations, options.repeats)
     show(figures)
     if options.json:
         write_json_atomically(options.json, figures)
     return 0
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Measures and shows; returns the exit code."""
-    return run_command(functools.partial(_run, arguments))
 
 
 if __name__ == "__main__":

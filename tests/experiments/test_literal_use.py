@@ -52,14 +52,16 @@ def test_the_table_fits_80_columns_and_the_figure_is_a_png(reports, tmp_path, ca
 
 def test_every_split_has_runs_of_its_own():
     flags = ["--config=configs/credit.py", "--presets=paper", "--seeds=3", "--out=o"]
-    commands = literal_use.commands_of(*literal_use._options([*flags, "--splits=10/10/80,80/10/10"]))
+    commands = literal_use.commands_of(
+        *literal_use.parser().parse_known_args([*flags, "--splits=10/10/80,80/10/10"])
+    )
     assert len(commands) == 4 == len({command.workdir for command in commands.values()})
     command = commands[("80/10/10", "paper", "shuffled"), 3]
     assert command.config.data.split == (0.8, 0.1, 0.1)
     assert (command.config.data.control, command.config.seed) == ("shuffled", 3)
-    capped = literal_use.commands_of(*literal_use._options([*flags, "--epochs=7"]))
+    capped = literal_use.commands_of(*literal_use.parser().parse_known_args([*flags, "--epochs=7"]))
     assert {command.config.train.epochs for command in capped.values()} == {7}
-    given = literal_use.commands_of(*literal_use._options(flags))
+    given = literal_use.commands_of(*literal_use.parser().parse_known_args(flags))
     assert given[("", "paper", "true"), 3].config.data.split == (0.1, 0.1, 0.8)
 
 
