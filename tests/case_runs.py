@@ -11,11 +11,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.runs.run import Run
-from tests.tiny_runs import (
-    compiled_fast,
-    config_of,
-    numcoke,
-)
+from tests.tiny_runs import compiled_fast, config_of, numcoke
 
 
 def case_copy(cases_dir: Path, name: str, place: Path, literals: str = "") -> Path:

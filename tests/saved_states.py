@@ -9,9 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from numcoke_jax.runs.checkpoints import (
-    Checkpoints,
-)
+from numcoke_jax.runs.checkpoints import Checkpoints
 from numcoke_jax.training.step import LossSums, TrainState
 
 PROGRESS = {"validated_step": 3, "note": "née", "best": 0.1}

@@ -11,13 +11,7 @@ from numcoke_jax.data.batches import Batch
 from numcoke_jax.runs.create import create_run
 from numcoke_jax.runs.run import Run
 from numcoke_jax.training.step import TrainState
-from tests.tiny_runs import (
-    call_before,
-    config_of,
-    outcome,
-    terminate,
-    train,
-)
+from tests.tiny_runs import call_before, config_of, outcome, terminate, train
 
 
 @dataclasses.dataclass(frozen=True)

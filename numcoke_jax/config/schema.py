@@ -12,17 +12,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from numcoke_jax.config.models import MODELS
-from numcoke_jax.config.rules import (
-    BOOL,
-    NAMES,
-    TEXT,
-    THREE_SHARES,
-    Key,
-    choice,
-    integer,
-    number,
-    some_of,
-)
+from numcoke_jax.config.rules import BOOL, NAMES, TEXT, THREE_SHARES, Key, choice, integer, number, some_of
 
 TABLES = ("cars", "spotify", "credit", "us_cities")
 GRAPHS = ("fb15k_237", "synthetic", "rakge_credit", "rakge_spotify")

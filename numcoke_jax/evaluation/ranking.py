@@ -28,12 +28,7 @@ from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph, reversed_
 from numcoke_jax.data.tail_index import TailIndex
 from numcoke_jax.evaluation.finite import NonFiniteScoresError
 from numcoke_jax.evaluation.metrics import rank_metrics
-from numcoke_jax.evaluation.sorted_ranks import (
-    SORTED_FROM,
-    SortedCandidates,
-    level_counts,
-    sorted_candidates,
-)
+from numcoke_jax.evaluation.sorted_ranks import SORTED_FROM, SortedCandidates, level_counts, sorted_candidates
 from numcoke_jax.system.processes import fetch
 
 QUERIES_PER_HEAD = 4  # room for queries in one call of `rank_counts`, per head of a chunk

@@ -9,14 +9,7 @@ import numpy as np
 import pandas as pd
 
 from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL
-from numcoke_jax.inference.predict import (
-    COLUMNS,
-    NO_SPLIT,
-    AnswerSettings,
-    Predictor,
-    best_candidates,
-    named,
-)
+from numcoke_jax.inference.predict import COLUMNS, NO_SPLIT, AnswerSettings, Predictor, best_candidates, named
 from numcoke_jax.models.encoded import EncodedEntities
 from numcoke_jax.models.order_core.comparative import comparative_relations
 

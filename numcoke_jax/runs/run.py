@@ -14,10 +14,7 @@ from numcoke_jax.config.schema import looks_at
 from numcoke_jax.data.batches import Batch, TrainBatches
 from numcoke_jax.data.graph import LoadedGraph, NumericGraph
 from numcoke_jax.data.literals import Literals, LiteralScale, fields_of_cells
-from numcoke_jax.data.variants import (
-    NewEntities,
-    without_unseen_relations,
-)
+from numcoke_jax.data.variants import NewEntities, without_unseen_relations
 from numcoke_jax.evaluation.evaluator import Evaluator
 from numcoke_jax.evaluation.scorer import Scorer
 from numcoke_jax.models import MODELS, GraphSizes

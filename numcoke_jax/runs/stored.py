@@ -4,15 +4,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from types import UnionType
-from typing import (
-    Any,
-    NotRequired,
-    TypedDict,
-    get_args,
-    get_origin,
-    get_type_hints,
-    is_typeddict,
-)
+from typing import Any, NotRequired, TypedDict, get_args, get_origin, get_type_hints, is_typeddict
 
 from ml_collections import ConfigDict
 

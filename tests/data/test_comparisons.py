@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 
 from numcoke_jax.data.public.tables import known_table
 from numcoke_jax.data.tables import comparisons
-from numcoke_jax.data.tables.comparisons import (
-    ComparisonSettings,
-    compare,
-    compared_pairs,
-    nearest_negatives,
-)
+from numcoke_jax.data.tables.comparisons import ComparisonSettings, compare, compared_pairs, nearest_negatives
 from numcoke_jax.data.tables.draws import mask_cells, split_counts, split_triples, stream
 from numcoke_jax.data.tables.known import TABLES, EntityTable
 from numcoke_jax.system.errors import UserError

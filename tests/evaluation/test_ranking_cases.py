@@ -23,14 +23,7 @@ from numcoke_jax.runs.screen import Screen
 from numcoke_jax.runs.stored import Report
 from numcoke_jax.system.errors import UserError
 from tests.case_runs import all_scores, case_copy, small, small_numcoke
-from tests.tiny_runs import (
-    compiled_fast,
-    config_of,
-    snapshot,
-    train,
-    untrained,
-    with_report,
-)
+from tests.tiny_runs import compiled_fast, config_of, snapshot, train, untrained, with_report
 
 # B07: a vocabulary that changed after training
 

@@ -13,11 +13,7 @@ from hypothesis import strategies as st
 
 from numcoke_jax.config.schema import choices
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.numeric_embedding import (
-    NumericValueEmbedding,
-    periodic_parts,
-    quantile_parts,
-)
+from numcoke_jax.models.numeric_embedding import NumericValueEmbedding, periodic_parts, quantile_parts
 from tests import examples
 from tests.oracles.numeric_embedding import attribute_vector
 

@@ -8,10 +8,7 @@ import pytest
 from numcoke_jax.runs.create import create_run
 from tests.saved_states import PROGRESS, opened, state_at
 from tests.straight_runs import Straight, straight_run
-from tests.tiny_runs import (
-    config_of,
-    write_folder,
-)
+from tests.tiny_runs import config_of, write_folder
 
 
 @pytest.fixture(scope="session")

@@ -14,13 +14,7 @@ import numpy as np
 import pytest
 
 from numcoke_jax.models import MODELS
-from numcoke_jax.runs.checkpoints import (
-    Checkpoints,
-    Name,
-    UnusableCheckpoint,
-    array_types,
-    tree_bytes,
-)
+from numcoke_jax.runs.checkpoints import Checkpoints, Name, UnusableCheckpoint, array_types, tree_bytes
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.system.files import MANIFEST, damage, seal
 from numcoke_jax.training.step import TrainState

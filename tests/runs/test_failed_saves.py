@@ -13,12 +13,7 @@ import numpy as np
 import pytest
 
 from numcoke_jax.runs import checkpoints as checkpoints_module
-from numcoke_jax.runs.checkpoints import (
-    PARTIAL,
-    Checkpoints,
-    Name,
-    nonfinite_arrays,
-)
+from numcoke_jax.runs.checkpoints import PARTIAL, Checkpoints, Name, nonfinite_arrays
 from numcoke_jax.system.errors import UserError
 from tests.disks import small_disk
 from tests.saved_states import PROGRESS, opened, state_at

@@ -8,14 +8,7 @@ import pytest
 from numcoke_jax.runs.resume import checkpoints_of
 from numcoke_jax.system.errors import UserError
 from tests.straight_runs import Straight, best_at_six, stopping
-from tests.tiny_runs import (
-    assert_same_outcome,
-    config_of,
-    outcome,
-    snapshot,
-    stopped,
-    train,
-)
+from tests.tiny_runs import assert_same_outcome, config_of, outcome, snapshot, stopped, train
 
 
 def damage_checkpoint(workdir: Path, step: int) -> None:

@@ -20,12 +20,7 @@ from hypothesis import strategies as st
 
 from numcoke_jax.data.graph import NumericGraph, Vocabulary, graph_hash
 from numcoke_jax.evaluation.metrics import METRICS
-from numcoke_jax.runs.environment import (
-    describe_environment,
-    git_revision,
-    package_versions,
-    processor_model,
-)
+from numcoke_jax.runs.environment import describe_environment, git_revision, package_versions, processor_model
 from numcoke_jax.runs.stored import Report, read_report, write_report
 from numcoke_jax.runs.workdir import read_vocabulary, write_vocabulary
 from numcoke_jax.system import files as files_module

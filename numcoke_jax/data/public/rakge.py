@@ -23,12 +23,7 @@ from numcoke_jax.data.files.encode import encode_graph, named_facts, named_liter
 from numcoke_jax.data.files.lines import FACT_COLUMNS, plain_file, read_triples
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.public.downloads import FOLDER_VARIABLE, file_hash, version_notice
-from numcoke_jax.data.public.sources import (
-    check_directory,
-    download_folder,
-    find_table,
-    search_folders,
-)
+from numcoke_jax.data.public.sources import check_directory, download_folder, find_table, search_folders
 from numcoke_jax.data.tables.cells import read_table
 from numcoke_jax.data.tables.comparisons import Comparisons
 from numcoke_jax.data.tables.known import (

@@ -16,19 +16,8 @@ import pooch
 
 from numcoke_jax.data.files.lines import TextFile, member_file, plain_file
 from numcoke_jax.data.graph import SPLITS
-from numcoke_jax.data.public.downloads import (
-    FOLDER_VARIABLE,
-    PublicFile,
-    Source,
-    download,
-    version_notice,
-)
-from numcoke_jax.data.tables.known import (
-    CREDIT,
-    SPOTIFY,
-    US_CITIES,
-    TableSpec,
-)
+from numcoke_jax.data.public.downloads import FOLDER_VARIABLE, PublicFile, Source, download, version_notice
+from numcoke_jax.data.tables.known import CREDIT, SPOTIFY, US_CITIES, TableSpec
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.system.files import home_path
 

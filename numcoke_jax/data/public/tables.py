@@ -7,18 +7,10 @@ from pathlib import Path
 
 from vega_datasets import local_data
 
-from numcoke_jax.data.public.downloads import (
-    file_hash,
-    version_notice,
-)
+from numcoke_jax.data.public.downloads import file_hash, version_notice
 from numcoke_jax.data.public.sources import TABLE_SOURCES, check_directory, find_table
 from numcoke_jax.data.tables.cells import TableFile, read_table
-from numcoke_jax.data.tables.known import (
-    CARS,
-    EntityTable,
-    entity_table,
-    table_spec,
-)
+from numcoke_jax.data.tables.known import CARS, EntityTable, entity_table, table_spec
 from numcoke_jax.data.tables.own import with_categories
 
 

@@ -28,13 +28,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from numcoke_jax.data.files.numbers import (
-    A_DATE,
-    PLAIN,
-    Reading,
-    parse_number,
-    parse_values,
-)
+from numcoke_jax.data.files.numbers import A_DATE, PLAIN, Reading, parse_number, parse_values
 from numcoke_jax.data.files.packed import GZIP_MAGIC, gunzipped, is_content, opened_member
 from numcoke_jax.data.tables.workbooks import parquet_columns, reason_of, xlsx_rows
 from numcoke_jax.system.errors import UserError, printable, suggestion
