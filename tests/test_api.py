@@ -254,10 +254,7 @@ def lines_about_questions() -> None:
         (lambda: model.predict("e5", ["higher"]), "a name must be text, got ['higher']: give"),
         (lambda: model.predict(3, "higher"), "a name must be text, got 3"),
         (lambda: model.predict("e5", "higher", candidates=3), "a name must be text, got 3"),
-        (
-            lambda: model.predict(None, "higher", new_entities="a"),
-            "a: a table's name ends in .csv, .tsv",
-        ),
+        (lambda: model.predict(None, "higher", new_entities="a"), "a: a table's name ends in .csv, .tsv"),
         (lambda: model.predict(None, "higher", new_entities=3), "new_entities: needs a pandas DataFrame or"),
         (lambda: model.explain(5, "higher", "e2"), "a name must be text, got 5"),
         (

@@ -11,10 +11,7 @@ from numcoke_jax.inference.intervals import WITH, WITHOUT
 from numcoke_jax.system.console import Console, shown_value
 from numcoke_jax.system.files import write_bytes_atomically, write_json_atomically
 
-WHICH = {
-    "masked": "values masked by data.missing_rate",
-    "hidden": "observed values, hidden in turn",
-}
+WHICH = {"masked": "values masked by data.missing_rate", "hidden": "observed values, hidden in turn"}
 
 
 def show(found: Mapping[str, Any], top: int, console: Console) -> None:
@@ -33,13 +30,7 @@ def show(found: Mapping[str, Any], top: int, console: Console) -> None:
         )
     cells = sorted(found["cells"], key=lambda cell: (cell["high_rank"] - cell["low_rank"]) / cell["of"])
     shown = [
-        (
-            cell["entity"],
-            cell["field"],
-            ranks_text(cell),
-            f"{cell['rank']:.1f}",
-            place_text(cell),
-        )
+        (cell["entity"], cell["field"], ranks_text(cell), f"{cell['rank']:.1f}", place_text(cell))
         for cell in cells[:top]
     ]
     remark = f"{len(shown)} of {len(cells)}, narrowest first; rank 1 is the lowest value"

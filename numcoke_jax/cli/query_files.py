@@ -159,9 +159,4 @@ def _rows(frame: pd.DataFrame) -> Iterator[list[Any]]:
 
 _WRITERS: dict[
     str, Callable[[Path, Sequence[str]], AbstractContextManager[Callable[[pd.DataFrame], None]]]
-] = {
-    ".csv": _csv_writer,
-    ".json": _json_writer,
-    ".jsonl": _jsonl_writer,
-    ".parquet": _parquet_writer,
-}
+] = {".csv": _csv_writer, ".json": _json_writer, ".jsonl": _jsonl_writer, ".parquet": _parquet_writer}

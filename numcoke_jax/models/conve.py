@@ -70,7 +70,4 @@ class ConvE(TableModel):
         return query @ encoded.entities.T + self.tail_bias
 
 
-MODEL = ModelSpec(
-    table_model(ConvE, "query.", dropout=False),
-    per_entity=("embedding", "tail_bias"),
-)
+MODEL = ModelSpec(table_model(ConvE, "query.", dropout=False), per_entity=("embedding", "tail_bias"))

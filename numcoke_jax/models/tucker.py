@@ -113,7 +113,4 @@ def core_tensor(config: ConfigDict, sizes: GraphSizes) -> CoreTensor:
     )
 
 
-MODEL = ModelSpec(
-    table_model(TuckER, dropout=False, contraction=core_tensor),
-    per_entity=("embedding",),
-)
+MODEL = ModelSpec(table_model(TuckER, dropout=False, contraction=core_tensor), per_entity=("embedding",))

@@ -39,13 +39,7 @@ VALIDATION_COLUMNS = (  # key of a row, title, width
 )
 SOFTMAX_COLUMN = ("cross_entropy", "CE", 9)  # in the place of BCE
 SIDES = ("heads", "both")  # of a report whose relations have inverses
-METRIC_TITLES = {
-    "mrr": "MRR",
-    "mr": "MR",
-    "hits@1": "Hits@1",
-    "hits@3": "Hits@3",
-    "hits@10": "Hits@10",
-}
+METRIC_TITLES = {"mrr": "MRR", "mr": "MR", "hits@1": "Hits@1", "hits@3": "Hits@3", "hits@10": "Hits@10"}
 
 
 class Screen(Console):

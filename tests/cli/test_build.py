@@ -297,10 +297,7 @@ MISTAKES = [
     ),
     (["--table=cars", "--out=OUT", "--seed=x"], "--seed: invalid int value: 'x'"),
     (["--table=cars", "--out=OUT", "--seed=-1"], "seed: must be at least 0, got -1"),
-    (
-        ["--table=cars", "--out=OUT", "--split=half"],
-        "--split: must be 3 numbers such as 0.8,0.1,0.1",
-    ),
+    (["--table=cars", "--out=OUT", "--split=half"], "--split: must be 3 numbers such as 0.8,0.1,0.1"),
     (["--table=cars", "--out=OUT", "--split=0.5,0.5"], "--split: must be 3 numbers such as"),
     (["--table=cars", "--out=OUT", "--split=0,0.5,0.5"], "--split: must be 3 numbers such as"),
     (["--table=cars", "--out=OUT", "--split=0.5,0.5,nan"], "--split: must be 3 numbers such as"),

@@ -146,20 +146,14 @@ def test_a_flag_file_may_say_which_process_this_is(tmp_path: Path, error_line: C
             ["configs/cars.py"],
             "configs/cars.py is not a command; did you mean numcoke train configs/cars.py?",
         ),
-        (
-            ["--config.experts.noise", "maybe"],
-            "experts.noise=maybe has the wrong type: needs true or false",
-        ),
+        (["--config.experts.noise", "maybe"], "experts.noise=maybe has the wrong type: needs true or false"),
         (
             ["--", "--mode=eval"],
             "there is no config file --mode=eval; there are configs/cars.py, configs/credit.py, "
             "configs/fb15k_237.py, configs/rakge_credit.py, configs/rakge_spotify.py, configs/spotify.py, "
             "configs/synthetic.py, configs/us_cities.py",
         ),
-        (
-            ["--mode=trian"],
-            f"--mode=trian is not a choice: needs one of {MODES}; did you mean train?",
-        ),
+        (["--mode=trian"], f"--mode=trian is not a choice: needs one of {MODES}; did you mean train?"),
         (
             ["--mode=predct", "--head=a", "--relation=b", "--workdir=runs/x"],
             f"--mode=predct is not a choice: needs one of {MODES}; did you mean predict?",
@@ -168,10 +162,7 @@ def test_a_flag_file_may_say_which_process_this_is(tmp_path: Path, error_line: C
         (["--config.train.epochs"], "--train.epochs: expected one argument; see numcoke train --help"),
         (["--config"], "--config: expected one argument; see numcoke train --help"),
         (["--config="], "--config is empty: give a config, such as --config=cars"),
-        (
-            ["--workdir="],
-            "--workdir: is empty: give a folder; see numcoke train --help",
-        ),
+        (["--workdir="], "--workdir: is empty: give a folder; see numcoke train --help"),
     ],
 )
 def test_a_wrong_flag_is_one_line(error_line: Callable[..., str], arguments: list[str], line: str) -> None:

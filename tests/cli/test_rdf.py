@@ -70,11 +70,7 @@ def test_statements_of_n_triples(tmp_path):
     content = read_rdf(write(tmp_path, "x.nt", "".join(lines)))
     a, b, c = EX + "a", EX + "b", EX + "c"
     assert facts_of(content) == [(a, EX + "knows", b), (b, EX + "knows", a)]
-    assert literals_of(content) == [
-        (a, EX + "age", 41.0),
-        (b, EX + "height", 1.5),
-        (c, EX + "since", 1960.0),
-    ]
+    assert literals_of(content) == [(a, EX + "age", 41.0), (b, EX + "height", 1.5), (c, EX + "since", 1960.0)]
     assert content.left_out == {"texts": 2, "texts with a language": 1}
     assert content.describe() == (
         "read 2 facts, 3 numeric values; left out 3 statements (texts: 2, texts with a language: 1)"

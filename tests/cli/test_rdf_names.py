@@ -22,15 +22,7 @@ def test_last_segments():
         "rel",
         "http://a/ü b#",
     ]
-    assert shorten_iris(iris, "last", {}, "entities") == [
-        "Berlin",
-        "x",
-        "b",
-        "urn:isbn:1",
-        "a",
-        "rel",
-        "ü b",
-    ]
+    assert shorten_iris(iris, "last", {}, "entities") == ["Berlin", "x", "b", "urn:isbn:1", "a", "rel", "ü b"]
     assert shorten_iris(iris, "none", {}, "entities") == iris
 
 
@@ -72,8 +64,4 @@ def test_names_of_rdf_files():
         name
         for name in ("a.nt", "a.TTL.gz", "b/c.ttl", "nt", "a.gz", "a.txt", "a.nt.zip")
         if is_rdf_name(name)
-    ] == [
-        "a.nt",
-        "a.TTL.gz",
-        "b/c.ttl",
-    ]
+    ] == ["a.nt", "a.TTL.gz", "b/c.ttl"]

@@ -39,9 +39,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_table_is_trained_on_as_the_folder_that_is_built_of_it(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_table_is_trained_on_as_the_folder_that_is_built_of_it(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["--data.group_size=12", "--data.missing_rate=0.1", "--data.seed=3"]
     build = ["--group-size=12", "--missing-rate=0.1", "--seed=3", "--out=built"]
     assert main(["data", "build", "--table=towns.csv", *TRAIN[2:], *build]) == 0

@@ -80,13 +80,7 @@ def test_others_are_as_likely_and_so_are_tails_beyond_the_limit(kind: str) -> No
     given = {"tails": np.array([2]), "negatives": np.array([2]), kind: np.array([5, 7, 2])}
     for step in range(4000):
         found = step_entities(
-            np.array([2, 2]),
-            **given,
-            tail_limit=1,
-            negative_limit=1,
-            size=5,
-            num_entities=11,
-            seed=(0, step),
+            np.array([2, 2]), **given, tail_limit=1, negative_limit=1, size=5, num_entities=11, seed=(0, step)
         )
         counts[found] += 1
     expected = np.full(11, 4000 / 3)
@@ -209,7 +203,7 @@ def test_a_step_on_a_sample_is_the_step_of_the_graph_that_has_only_these_entitie
     batch, literals, whole = sampled_batch(), examples.literals(SIZES), fresh_state()
     chosen = np.asarray(batch.entities)
     small = whole.replace(
-        params=whole.params | {"entity_embedding": whole.params["entity_embedding"][chosen]},
+        params=whole.params | {"entity_embedding": whole.params["entity_embedding"][chosen]}
     )
     small = small.replace(opt_state=optimizer().init(small.params))
     small_literals = jax.tree.map(lambda table: table[chosen], literals)

@@ -67,12 +67,7 @@ def looped_negatives(train, values, per_pair):
 small_values = st.lists(st.integers(-3, 6).map(float), min_size=2, max_size=12)
 
 
-@given(
-    small_values,
-    st.sampled_from(("complete", "nearest")),
-    st.integers(1, 4),
-    st.sampled_from((">", "<")),
-)
+@given(small_values, st.sampled_from(("complete", "nearest")), st.integers(1, 4), st.sampled_from((">", "<")))
 def test_pairs_are_those_of_the_definition(values, protocol, neighbours, direction):
     settings = ComparisonSettings(protocol=protocol, neighbours=neighbours, direction=direction)
     pairs = compared_pairs(np.array(values), settings)

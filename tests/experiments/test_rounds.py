@@ -65,12 +65,7 @@ def test_runs_on_data_that_changed_meanwhile_are_not_joined(
 ) -> None:
     """Neither with what is trained now nor with one another; each control and share held out has a graph."""
     data = write_folder(tmp_path / "graph")
-    changes: list[dict[str, Any]] = [
-        {},
-        {"data__control": "shuffled"},
-        {"eval__inductive": 0.2},
-        {"seed": 1},
-    ]
+    changes: list[dict[str, Any]] = [{}, {"data__control": "shuffled"}, {"eval__inductive": 0.2}, {"seed": 1}]
     commands = {
         str(number): command_of(data, tmp_path / f"run{number}", train__epochs=1, **change)
         for number, change in enumerate(changes)

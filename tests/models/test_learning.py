@@ -49,10 +49,7 @@ def test_a_short_training_puts_the_true_tails_first(name: str) -> None:
     facts = np.argwhere(batch.labels)[:, [1, 0, 2]]  # head, relation, tail
     literals = dataclasses.replace(examples.literals(sizes), facts=jnp.asarray(facts, jnp.int32))
     step = functools.partial(
-        train_step,
-        model=model,
-        optimizer=optimizer,
-        loss_fn=create_objective(config).losses_and_statistics,
+        train_step, model=model, optimizer=optimizer, loss_fn=create_objective(config).losses_and_statistics
     )
     start = create_state(model, optimizer, literals, key=jax.random.key(0))
 

@@ -68,11 +68,7 @@ def test_a_product_and_its_gradients_are_those_of_rounded_operands(subscripts: s
     found = call(left, right, cotangent)
     i, j, k = re.split(",|->", subscripts)
     x, y, g = (rounded(np.asarray(array)) for array in (left, right, cotangent))
-    expected = (
-        einsum(subscripts, x, y),
-        einsum(f"{k},{j}->{i}", g, y),
-        einsum(f"{i},{k}->{j}", x, g),
-    )
+    expected = (einsum(subscripts, x, y), einsum(f"{k},{j}->{i}", g, y), einsum(f"{i},{k}->{j}", x, g))
     for of_found, of_expected in zip(found, expected, strict=True):
         assert of_found.dtype == jnp.float32
         np.testing.assert_allclose(of_found, of_expected, rtol=1e-6, atol=2e-6)

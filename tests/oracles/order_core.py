@@ -69,11 +69,7 @@ def regression(
 
 
 def coefficient_moments(
-    features: np.ndarray,
-    targets: np.ndarray,
-    precisions: np.ndarray,
-    relevance: np.ndarray,
-    residual: float,
+    features: np.ndarray, targets: np.ndarray, precisions: np.ndarray, relevance: np.ndarray, residual: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """E[b_d^2] of every coefficient, and E[(z_i - phi_i . b)^2] of every target, given all targets.
 

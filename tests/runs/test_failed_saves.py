@@ -108,10 +108,7 @@ def test_an_injected_full_disk_is_one_message_and_leaves_the_earlier_checkpoints
 
 @pytest.mark.parametrize("warned", [True, False], ids=["measured", "met"])
 def test_a_disk_that_is_really_full(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    warned: bool,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], warned: bool
 ) -> None:
     """Found by asking for the free space, or by Orbax itself, whose threads are then kept off the screen."""
     with small_disk(tmp_path / "disk", 1024) as disk:

@@ -319,10 +319,7 @@ def test_a_report_that_is_older_than_its_calibration_kind_is_read_by_its_calibra
 
 def test_a_run_that_was_never_validated_cannot_be_evaluated(straight: Straight, tmp_path: Path) -> None:
     stopped(stopping(straight.run, 1), tmp_path)
-    with (
-        compiled_fast(),
-        pytest.raises(UserError, match="no checkpoint was validated; train there first"),
-    ):
+    with compiled_fast(), pytest.raises(UserError, match="no checkpoint was validated; train there first"):
         evaluate_only(straight.run.config, tmp_path, Screen(io.StringIO()))
 
 

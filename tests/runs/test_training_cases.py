@@ -176,9 +176,7 @@ def test_e04_losses_and_gradients_stay_finite(cases_dir: Path, tmp_path: Path, v
 
 
 @pytest.mark.slow
-def test_e04_the_term_is_a_mean_over_pairs_with_negatives_and_0_where_there_are_none(
-    cases_dir: Path,
-) -> None:
+def test_e04_the_term_is_a_mean_over_pairs_with_negatives_and_0_where_there_are_none(cases_dir: Path) -> None:
     """With every entity but the head linked, no pair has a negative: sum and count are exactly 0."""
     run = create_run(small_numcoke(cases_dir / "E04_heads_without_negatives"))
     state = run.fresh_state()

@@ -194,8 +194,7 @@ def test_meshes_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     config = tiny_runs.config_of(tiny_runs.write_folder(tmp_path / "data"))
     config.mesh.data, config.mesh.entity = 3, 64
     with pytest.raises(
-        UserError,
-        match=r"^mesh.data=3 times mesh.entity=64 needs 192 devices, found \d+: set both to fit$",
+        UserError, match=r"^mesh.data=3 times mesh.entity=64 needs 192 devices, found \d+: set both to fit$"
     ):
         create_run(config)
 
@@ -204,8 +203,7 @@ def test_queries_that_cannot_be_cut_into_equal_parts(monkeypatch: pytest.MonkeyP
     placement = placement_for(tiny_runs.config_of(Path()).mesh)
     monkeypatch.setattr(type(placement), "shape", (3, 1))
     with pytest.raises(
-        UserError,
-        match="^mesh.data=3 must divide the 8 queries of a relation slot .*: choose other sizes$",
+        UserError, match="^mesh.data=3 must divide the 8 queries of a relation slot .*: choose other sizes$"
     ):
         check_sizes(placement, heads=8)
 
