@@ -19,12 +19,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
+from experiments.commands import command
 from experiments.fuzzing.child import CURRENT, LOG, TALLY
 from experiments.fuzzing.readers import READERS
 from experiments.fuzzing.watch import Finding, keep
-from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.cli.commands import OneLineParser
 from numcoke_jax.system.console import Console
 from numcoke_jax.system.errors import UserError, suggestion
 from numcoke_jax.system.files import home_path
@@ -101,8 +103,8 @@ def parser() -> OneLineParser:
     return parser
 
 
-def _options() -> argparse.Namespace:
-    options = parser().parse_args()
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    options = parser().parse_args(arguments)
     if not 0.0 < options.minutes < math.inf:
         raise UserError(f"--minutes={options.minutes:g} is out of range: needs a number above 0")
     options.reader = options.reader.split(",")
@@ -114,9 +116,10 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def run() -> int:
+@command()
+def main(arguments: Sequence[str]) -> int:
     """Hunts through each reader in turn; returns the exit code."""
-    options = _options()
+    options = _options(arguments)
     rows, found = [], 0
     for name in options.reader:
         inputs = hunt(name, options)
@@ -129,4 +132,4 @@ def run() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run_command(run))
+    sys.exit(main(sys.argv[1:]))

@@ -21,12 +21,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.commands import refuse_below
-from numcoke_jax.cli.commands import OneLineParser, run_command
+from experiments.commands import command, refuse_below
+from numcoke_jax.cli.commands import OneLineParser
 from numcoke_jax.system.console import Console
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.system.files import home_path, write_bytes_atomically, write_json_atomically
@@ -191,9 +191,10 @@ def parser() -> OneLineParser:
     return flags
 
 
-def run() -> int:
+@command()
+def main(arguments: Sequence[str]) -> int:
     """Makes and tries the sample; returns the exit code."""
-    options, root, console = parser().parse_args(), Path(__file__).resolve().parents[1], Console()
+    options, root, console = parser().parse_args(arguments), Path(__file__).resolve().parents[1], Console()
     found = [mutant for mutant in all_mutants(root) if mutant.path.startswith(options.under)]
     refuse_below(1, options, "count")
     if not 0.0 < options.seconds < math.inf:
@@ -223,4 +224,4 @@ def run() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run_command(run))
+    sys.exit(main(sys.argv[1:]))

@@ -30,11 +30,11 @@ from typing import Any
 
 import numpy as np
 
-from experiments.commands import refuse_below
+from experiments.commands import command, refuse_below
 from experiments.soaking.outcomes import outcome_of, resident_mebibytes
 from experiments.soaking.pairs import ONE_FOR_TWO, pair
 from experiments.soaking.sessions import SINGLE, Session, Sessions, newest_step, small_disk
-from numcoke_jax.cli.commands import OneLineParser, run_command
+from numcoke_jax.cli.commands import OneLineParser
 from numcoke_jax.system.console import Console
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.system.files import home_path
@@ -216,9 +216,10 @@ def parser() -> OneLineParser:
     return flags
 
 
-def run() -> int:
+@command()
+def main(arguments: Sequence[str]) -> int:
     """Rounds until the time is over; returns the exit code."""
-    options, console = parser().parse_args(), Console()
+    options, console = parser().parse_args(arguments), Console()
     if not 0.0 < options.minutes < math.inf:
         raise UserError(f"--minutes={options.minutes:g} is out of range: needs a number above 0")
     refuse_below(1, options, "rounds")
@@ -263,4 +264,4 @@ def show(soak: Soak, console: Console) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(run_command(run))
+    sys.exit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""The benchmarks' yardstick computes what the package computes; their arguments are checked."""
+"""The benchmarks' yardstick computes what the package computes."""
 
 import dataclasses
 import json
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.benchmark import evaluation, loading, naive, peers, prediction, scaling, step, timing, values
+from experiments.benchmark import evaluation, naive, peers, scaling, timing, values
 from experiments.benchmark.problem import RELATIONS, Sizes, config_of, random_batch, random_literals
 from numcoke_jax.data.synthetic import SyntheticSettings, synthetic_graph
 from numcoke_jax.models import GraphSizes, create_model
@@ -75,56 +75,6 @@ def test_a_single_query_of_the_per_query_formulation_has_a_time(tmp_path: Path) 
         assert evaluation.main([*sizes, "--naive=1", f"--json={tmp_path / 'figures.json'}"]) == 0
     figures = json.loads((tmp_path / "figures.json").read_text())
     assert figures["naive_query_ms"] > 0 and figures["single_query_ms"] > 0
-
-
-@pytest.mark.parametrize(
-    ("main", "arguments", "text"),
-    [
-        (
-            evaluation.main,
-            ["--table=cars"],
-            "--table=cars is not a choice: needs one of synthetic, fb15k_237",
-        ),
-        (evaluation.main, ["--chunk=0"], "--chunk=0 is out of range: needs an integer >= 1"),
-        (evaluation.main, ["--naive=-1"], "--naive=-1 is out of range: needs an integer >= 0"),
-        (
-            evaluation.main,
-            ["--naive=2", "--preset=numeric"],
-            "--naive has only the paper's model: leave --preset out",
-        ),
-        (scaling.main, ["--vary=age"], "--vary=age: 'age' is not one of entities, fields, dim, queries"),
-        (
-            scaling.main,
-            ["--vary=dim,queries", "--values=3"],
-            "--values is for one size, but --vary=dim,queries",
-        ),
-        (step.main, ["--mesh-entity=0"], "--mesh-entity=0 is out of range: needs an integer >= 1"),
-        (
-            step.main,
-            ["--mesh-data=64", "--mesh-entity=2"],
-            "mesh.data=64 times mesh.entity=2 needs 128 devices",
-        ),
-        (
-            scaling.main,
-            ["--repeats=0"],
-            "--repeats=0 is out of range: needs an integer >= 1",
-        ),
-        (prediction.main, ["--queries=0"], "--queries=0 is out of range: needs an integer >= 1"),
-        (loading.main, ["--triples=0"], "--triples=0 is out of range: needs an integer >= 1"),
-        (loading.main, ["--what"], "unrecognized arguments: --what"),
-        (values.main, ["--repeats=0"], "--repeats=0 is out of range: needs an integer >= 1"),
-        (values.main, ["--table=cars", "--dim=4"], "--table=cars: 80% of its cells are observed, so that"),
-        (peers.main, ["--dim=0"], "--dim=0 is out of range: needs an integer >= 1"),
-        (peers.main, [], "--peer-python is missing: make an environment with `python -m venv ENV"),
-        (peers.main, ["--peer-python=absent/python"], "--peer-python=absent/python is not a file: make an"),
-    ],
-)
-def test_wrong_arguments_are_one_line(
-    main: object, arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert callable(main) and main(arguments) == 2
-    error = capsys.readouterr().err
-    assert error.startswith(f"error: {text}") and error.count("\n") == 1
 
 
 @pytest.mark.slow

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from experiments import fuzz
 from experiments.fuzzing.mutation import mutated
 from experiments.fuzzing.readers import N_TRIPLES, READERS, SHEET, parquet_of, xlsx_of, zip_of
 from experiments.fuzzing.watch import Finding, Reader, check
@@ -254,19 +253,3 @@ def test_a_lack_of_memory_is_one_line(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().err == (
         "error: there is not enough memory (Unable to allocate 9 GiB); give it less to read\n"
     )
-
-
-@pytest.mark.parametrize(
-    ("flag", "said"),
-    [
-        ("--minutes=-1", "--minutes=-1 is out of range: needs a number above 0"),
-        ("--minutes=nan", "--minutes=nan is out of range: needs a number above 0"),
-        ("--reader=csvv", "--reader: there is no reader 'csvv'; did you mean 'csv'?"),
-    ],
-)
-def test_a_hunt_that_cannot_be_is_one_line(
-    flag: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.argv", ["fuzz", flag])
-    assert run_command(fuzz.run) == 2
-    assert capsys.readouterr().err == f"error: {said}\n"

@@ -8,7 +8,6 @@ import pytest
 
 from experiments import mutants
 from experiments.mutants import Mutant, all_mutants, as_markdown, mutants_of, try_out
-from numcoke_jax.cli.commands import run_command
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CODE = '''"""A docstring of 1 + 1."""
@@ -88,26 +87,6 @@ def test_the_report_lists_what_no_test_killed() -> None:
     assert text.startswith("2 mutants: 1 killed, 1 late\n")
     assert "| `b.py:7` | `x + 1` | `(x - 1)` | late |" in text and "a.py" not in text
     assert json.dumps([vars(mutant) for mutant in found])
-
-
-@pytest.mark.parametrize(
-    ("flag", "said"),
-    [
-        ("--count=0", "--count=0 is out of range: needs an integer >= 1"),
-        ("--seconds=-1", "--seconds=-1 is out of range: needs a number above 0"),
-        ("--seconds=nan", "--seconds=nan is out of range: needs a number above 0"),
-        (
-            "--under=nothing",
-            "--under=nothing: no file to change begins so; give one such as numcoke_jax/models/",
-        ),
-    ],
-)
-def test_a_sample_that_cannot_be_is_one_line(
-    flag: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.argv", ["mutants", flag])
-    assert run_command(mutants.run) == 2
-    assert capsys.readouterr().err == f"error: {said}\n"
 
 
 def test_flags() -> None:

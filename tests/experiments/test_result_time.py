@@ -144,22 +144,3 @@ def test_each_config_is_measured_alone_and_with_each_preset(
     written = json.loads((tmp_path / "times.json").read_text())
     assert [row["config"] for row in written["rows"]] == [config for config, *_ in asked]
     assert (written["budget"], written["flags"], written["share"]) == (7, ["--seed=3"], 0.95)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["--budget=0"], "--budget=0 is out of range: needs an integer >= 1"),
-        (["--core=-1"], "--core=-1 is not a core that this process may use: "),
-        (["--json=absent/x.json"], "--json: there is no folder absent; create it first"),
-        (["--configs=cras"], "there is no config file cras; did you mean"),
-        (["--presets=papr"], "--config: there is no preset 'papr'; did you mean paper?"),
-        (["--workdir=here"], "--workdir has no meaning here: see --json"),
-        (["--model.dmi=4"], "--model.dmi"),
-    ],
-)
-def test_wrong_arguments_are_one_line(
-    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert result_time.main(arguments) == 2
-    assert capsys.readouterr().err.startswith(f"error: {text}")

@@ -10,7 +10,6 @@ import pytest
 
 from experiments import soak
 from experiments.soaking.sessions import DISK_KIBIBYTES, Process, Session, newest_step, small_disk
-from numcoke_jax.cli.commands import run_command
 from numcoke_jax.system.watched import EXIT_LOST
 from tests.tiny_runs import REPOSITORY
 
@@ -95,19 +94,3 @@ def test_a_round_loses_nothing(processes: int, tmp_path: Path) -> None:
     (row,) = [json.loads(line) for line in (tmp_path / "rounds.jsonl").read_text().splitlines()]
     assert row["stops"] and not row["findings"] and row["peak_mebibytes"] > 100
     assert not any((tmp_path / "disk").iterdir())
-
-
-@pytest.mark.parametrize(
-    ("flag", "said"),
-    [
-        ("--minutes=0", "--minutes=0 is out of range: needs a number above 0"),
-        ("--minutes=nan", "--minutes=nan is out of range: needs a number above 0"),
-        ("--rounds=0", "--rounds=0 is out of range: needs an integer >= 1"),
-    ],
-)
-def test_a_soak_that_cannot_be_is_one_line(
-    flag: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.argv", ["soak", flag])
-    assert run_command(soak.run) == 2
-    assert capsys.readouterr().err == f"error: {said}\n"

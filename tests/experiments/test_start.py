@@ -98,20 +98,6 @@ def test_the_table_has_least_most_and_goal(capsys: pytest.CaptureFixture[str]) -
     assert ["│", "b", "│", "1.00", "│", "1.00", "│", "1.50", "│", "│"] in cells
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["--repeats=0"], "--repeats=0 is out of range: needs an integer >= 1"),
-        (["--core=-1"], "--core=-1 is not a core that this process may use"),
-    ],
-)
-def test_wrong_arguments_are_one_line(
-    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert start.main(arguments) == 2
-    assert capsys.readouterr().err.startswith(f"error: {text}")
-
-
 @pytest.mark.slow  # a process that compiles
 def test_the_time_to_the_first_step_ends_there(tmp_path: Path) -> None:
     """After the three steps of the first epoch, before they are validated."""
