@@ -36,7 +36,6 @@ COLUMN_TYPES = {
     **dict.fromkeys(("low_rank", "high_rank", "of"), "int64"),
     **dict.fromkeys(("rank", "low_value", "high_value"), "float64"),
 }
-KNOWN_BY = ("facts", "values", "nothing")
 NOTHING = 0.95  # width of a position, in those of the whole field, from which nothing is known about it
 KINDS = WITH, WITHOUT = "with facts", "without facts"
 STREAM = 6  # of the run's seed; 5 draws the entities of `eval.inductive`

@@ -88,21 +88,7 @@ RAKGE_SPOTIFY = AuthorsGraph(
     raw=SPOTIFY,
     number_column="",  # the unnamed first column
     prefix="id",
-    fields={
-        field: (field,)
-        for field in (
-            "acousticness",
-            "danceability",
-            "duration_ms",
-            "energy",
-            "instrumentalness",
-            "liveness",
-            "loudness",
-            "speechiness",
-            "tempo",
-            "valence",
-        )
-    },
+    fields={name: (name,) for name in SPOTIFY.fields if name not in ("key", "mode", "time_signature")},
     hashes=(
         "357425defbf09f13fbd779b18d0ec4b33c9f1edb7a8245e8dbf8601c7d26760b",
         "1251fe38be0b757982925763b9ed419fd4d10992cdcf5a6f8d77ff79bbb1454a",
