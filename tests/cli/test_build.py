@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -426,22 +425,11 @@ def test_as_a_command_in_an_ascii_locale(tmp_path):
     path.write_text("näme,größe\nä,1\nö,2\nü,3\n", encoding="utf-8")
     environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     command = [sys.executable, "-m", "numcoke_jax.data.build", f"--table={path}", f"--out={tmp_path / 'g'}"]
-    done = subprocess.run(
-        [*command, "--name=näme", "--split=1,0,0"],
-        capture_output=True,
-        env=environment,
-        cwd=Path(__file__).parents[2],
-        check=False,
-    )
+    words = [*command, "--name=näme", "--split=1,0,0"]
+    done = subprocess.run(words, capture_output=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr.decode()
     assert b"gr\\xf6\\xdfe_comp" in done.stdout
     assert read_folder(tmp_path / "g")[0].vocabulary.relations == ("größe_comp",)
-    failed = subprocess.run(
-        [*command, "--name=name"],
-        capture_output=True,
-        env=environment,
-        cwd=Path(__file__).parents[2],
-        check=False,
-    )
+    failed = subprocess.run([*command, "--name=name"], capture_output=True, env=environment, check=False)
     assert failed.returncode == 2
     assert failed.stderr.count(b"\n") == 1

@@ -7,12 +7,12 @@ import http.server
 import io
 import re
 import threading
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from experiments.fuzzing.readers import zip_of
 from numcoke_jax.data.public import downloads
 from numcoke_jax.data.public.downloads import DownloadProgress, PublicFile, Source, download, version_notice
 from numcoke_jax.system.errors import UserError
@@ -151,17 +151,11 @@ def test_a_server_without_ranges_starts_anew(server, tmp_path):
     assert (tmp_path / "thing.csv").read_bytes() == CONTENT
 
 
-def test_a_part_that_is_complete_already(server, tmp_path):
-    (tmp_path / "thing.part").write_bytes(CONTENT)
+@pytest.mark.parametrize(("part", "asked"), [(CONTENT, "bytes=512000-"), (b"older" * 100, "bytes=500-")])
+def test_a_part_that_is_complete_or_of_another_version_is_thrown_away(server, tmp_path, part, asked):
+    (tmp_path / "thing.part").write_bytes(part)
     download(source_at(server.address), tmp_path)
-    assert [asked for _, asked in server.requests] == ["bytes=512000-", ""]  # 416, then once more
-    assert (tmp_path / "thing.csv").read_bytes() == CONTENT
-
-
-def test_a_part_of_another_version_is_thrown_away(server, tmp_path):
-    (tmp_path / "thing.part").write_bytes(b"older" * 100)
-    download(source_at(server.address), tmp_path)
-    assert [asked for _, asked in server.requests] == ["bytes=500-", ""]
+    assert [ranges for _, ranges in server.requests] == [asked, ""]  # after 416, or a wrong hash, once more
     assert (tmp_path / "thing.csv").read_bytes() == CONTENT
     assert names_in(tmp_path) == ["thing.csv"]
 
@@ -235,14 +229,6 @@ def test_a_folder_that_cannot_be_written_is_named(server, tmp_path):
 
 
 # Archives
-
-
-def zip_of(members: dict[str, bytes]) -> bytes:
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    return packed.getvalue()
 
 
 RELEASE = {
