@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 # Before the first import of jax or NumPy. Results must not depend on the machine: the CPU, also where there
@@ -66,6 +66,14 @@ def short_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than one block of a tiny model's 4 dimensions, and less to compile than 20 unrolled."""
     monkeypatch.setattr("numcoke_jax.models.ops.pairwise.FORWARD_BLOCK", 3)
     monkeypatch.setattr("numcoke_jax.models.ops.pairwise.BACKWARD_BLOCK", 3)
+
+
+@pytest.fixture(scope="module")
+def one_label_is_enough() -> Iterator[None]:
+    """Small graphs have no 20 validation facts of a relation."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("numcoke_jax.evaluation.calibration.LEAST_LABELS", 1)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -63,14 +63,17 @@ def ranking_problems(draw):
     return scores, *as_array, chunk
 
 
-@settings(max_examples=60)
-@given(ranking_problems())
-def test_ranks_equal_the_loop_for_every_chunk_size(problem):
-    scores, queries, known, chunk = problem
+def assert_ranks_equal_the_loop(scores, queries, known, chunk):
     ranks = _rank(scores, queries, [known], chunk)
     known_facts = set(map(tuple, known.tolist()))
     np.testing.assert_array_equal(ranks.all, _loop_ranks(scores, queries, known_facts, False))
     np.testing.assert_array_equal(ranks.exclude_self, _loop_ranks(scores, queries, known_facts, True))
+
+
+@settings(max_examples=60)
+@given(ranking_problems())
+def test_ranks_equal_the_loop_for_every_chunk_size(problem):
+    assert_ranks_equal_the_loop(*problem)
 
 
 @pytest.fixture(scope="module")

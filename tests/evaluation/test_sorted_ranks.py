@@ -9,7 +9,7 @@ from numcoke_jax.data.tail_index import TailIndex
 from numcoke_jax.evaluation import ranking
 from numcoke_jax.evaluation.ranking import filtered_ranks, rank_counts, sorted_rank_counts
 from numcoke_jax.evaluation.sorted_ranks import SORTED_FROM, sorted_candidates
-from tests.evaluation.test_ranking import _loop_ranks, _rank, ranking_problems
+from tests.evaluation.test_ranking import _rank, assert_ranks_equal_the_loop, ranking_problems
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -23,11 +23,7 @@ def always_sorted():
 @settings(max_examples=60)
 @given(ranking_problems())
 def test_ranks_equal_the_loop_for_every_chunk_size(problem):
-    scores, queries, known, chunk = problem
-    ranks = _rank(scores, queries, [known], chunk)
-    known_facts = set(map(tuple, known.tolist()))
-    np.testing.assert_array_equal(ranks.all, _loop_ranks(scores, queries, known_facts, False))
-    np.testing.assert_array_equal(ranks.exclude_self, _loop_ranks(scores, queries, known_facts, True))
+    assert_ranks_equal_the_loop(*problem)
 
 
 @pytest.mark.parametrize("digits", [0, 1, 6])

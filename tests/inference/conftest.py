@@ -6,9 +6,11 @@ import pytest
 
 from numcoke_jax.cli.main import main
 
+Program = Callable[..., tuple[int, str, str]]  # arguments -> exit code, output, errors
+
 
 @pytest.fixture
-def program(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+def program(capsys: pytest.CaptureFixture[str]) -> Program:
     """Runs the program: (exit code, output, errors)."""
 
     def run(*arguments: object) -> tuple[int, str, str]:

@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from numcoke_jax.inference.trained import Trained
 from numcoke_jax.models import MODELS
 from numcoke_jax.runs.create import create_run
 from numcoke_jax.system.console import Console
+from tests.inference.conftest import Program
 from tests.tiny_runs import compiled_fast, config_of, numcoke, untrained, write_folder
 
 READS_FACTS = [name for name, model in MODELS.items() if model.reads_facts]
@@ -165,24 +165,17 @@ def test_dollar_signs_in_names_are_no_formulas(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def command(
-    trained: Trained, monkeypatch: pytest.MonkeyPatch, program: Callable[..., tuple[int, str, str]]
-) -> Callable[..., tuple[int, str, str]]:
+def command(trained: Trained, monkeypatch: pytest.MonkeyPatch, program: Program) -> Program:
     """Runs --mode=explain on the model."""
     monkeypatch.setattr(use, "load_trained", lambda workdir, warn: trained)
     fact = ["--head=e5", "--relation=higher", "--tail=e2"]
     return functools.partial(program, "--mode=explain", "--workdir=runs/x", *fact)
 
 
-def test_tables_json_and_picture(command: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+def test_tables_json_and_picture(command: Program, tmp_path: Path) -> None:
     code, out, err = command("--set=size=3", "--set", "tail.noise=", f"--out={tmp_path / 'why.json'}")
     assert (code, err) == (0, "")
-    for part in (
-        "translation",
-        "Attention",
-        "Experts",
-        "What if head's size = 3, tail's noise = missing?",
-    ):
+    for part in ("translation", "Attention", "Experts", "What if head's size = 3, tail's noise = missing?"):
         assert part in out
     tables = out.partition("written to")[0]
     assert max(map(len, tables.splitlines())) <= 80
@@ -194,16 +187,14 @@ def test_tables_json_and_picture(command: Callable[..., tuple[int, str, str]], t
 
 
 @pytest.mark.parametrize("name", ["why.json", "why.png"])
-def test_a_file_that_cannot_be_written_is_named(
-    command: Callable[..., tuple[int, str, str]], name: str
-) -> None:
+def test_a_file_that_cannot_be_written_is_named(command: Program, name: str) -> None:
     place = Path("/proc") / name
     code, _, err = command(f"--out={place}")
     said = f"error: cannot write {place}: No such file or directory; free space or choose another folder\n"
     assert (code, err) == (2, said)
 
 
-def test_a_value_is_given_once(command: Callable[..., tuple[int, str, str]]) -> None:
+def test_a_value_is_given_once(command: Program) -> None:
     """Both stood in "What if", where only the last was tried."""
     code, out, err = command("--set=size=3", "--set=tail.size=3", "--set=head.size=")
     assert (code, out) == (2, "")
@@ -223,8 +214,6 @@ def test_a_value_is_given_once(command: Callable[..., tuple[int, str, str]]) -> 
         ("--top=3", "--top=3 is not a flag of numcoke explain"),
     ],
 )
-def test_mistakes_are_one_line(
-    command: Callable[..., tuple[int, str, str]], argument: str, message: str
-) -> None:
+def test_mistakes_are_one_line(command: Program, argument: str, message: str) -> None:
     code, out, err = command(argument)
     assert (code, out) == (2, "") and err.startswith(f"error: {message}") and err.count("\n") == 1

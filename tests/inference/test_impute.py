@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from numcoke_jax.inference.trained import Trained
 from numcoke_jax.runs.create import create_run
 from numcoke_jax.system.console import Console
 from numcoke_jax.system.errors import UserError
+from tests.inference.conftest import Program
 from tests.inference.imputed import Holes, covers, pooled, run_of, table_run, width
 from tests.tiny_runs import config_of, write_folder
 
@@ -294,15 +294,13 @@ def known() -> Trained:
 
 
 @pytest.fixture
-def command(
-    known: Trained, monkeypatch: pytest.MonkeyPatch, program: Callable[..., tuple[int, str, str]]
-) -> Callable[..., tuple[int, str, str]]:
+def command(known: Trained, monkeypatch: pytest.MonkeyPatch, program: Program) -> Program:
     """Runs --mode=impute on the model."""
     monkeypatch.setattr(use, "load_trained", lambda workdir, warn: known)
     return functools.partial(program, "--mode=impute", "--workdir=runs/x")
 
 
-def test_tables_and_files(command: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+def test_tables_and_files(command: Program, tmp_path: Path) -> None:
     files = {name: tmp_path / f"cells.{name}" for name in ("csv", "json", "parquet")}
     for path in files.values():
         code, out, err = command(f"--out={path}", "--top=3")
@@ -367,9 +365,7 @@ def test_python_gives_the_same_rows(known: Trained) -> None:
         ("--head=e1", "--head=e1 is not a flag of numcoke impute"),
     ],
 )
-def test_mistakes_are_one_line(
-    command: Callable[..., tuple[int, str, str]], argument: str, message: str
-) -> None:
+def test_mistakes_are_one_line(command: Program, argument: str, message: str) -> None:
     code, out, err = command(argument)
     assert (code, out) == (2, "") and err.startswith(f"error: {message}") and err.count("\n") == 1
 

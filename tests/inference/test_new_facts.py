@@ -1,7 +1,6 @@
 """Facts about new entities: positions move with them, held-out facts rank better, mistakes are one line."""
 
 import functools
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from numcoke_jax.inference.new_entities import given_facts, read_facts, read_new
 from numcoke_jax.inference.trained import Trained
 from numcoke_jax.runs.unseen import NewEntities
 from numcoke_jax.system.errors import UserError
+from tests.inference.conftest import Program
 from tests.inference.decided_runs import complete, decided
 from tests.inference.imputed import Holes
 from tests.tiny_runs import compiled_fast, config_of, untrained, write_folder
@@ -186,9 +186,7 @@ def test_a_model_without_an_order_core_says_that_facts_move_nothing(
 
 
 @pytest.fixture
-def command(
-    monkeypatch: pytest.MonkeyPatch, program: Callable[..., tuple[int, str, str]], tmp_path: Path
-) -> Callable[..., tuple[int, str, str]]:
+def command(monkeypatch: pytest.MonkeyPatch, program: Program, tmp_path: Path) -> Program:
     """Runs --mode=predict with a new entity and the bytes of a file of facts."""
     monkeypatch.setattr(use, "load_trained", lambda workdir, warn: trained())
     monkeypatch.chdir(tmp_path)
@@ -202,9 +200,7 @@ def command(
     return run
 
 
-def test_the_command_places_a_new_entity_by_a_file_of_facts(
-    command: Callable[..., tuple[int, str, str]],
-) -> None:
+def test_the_command_places_a_new_entity_by_a_file_of_facts(command: Program) -> None:
     names = trained().run.graph.vocabulary.entities
     order = np.argsort(whole().values[:KNOWN, 0])
     high = "".join(f"new\tabove\t{names[i]}\r\n" for i in order[20:25]).encode()
@@ -234,14 +230,12 @@ def test_the_command_places_a_new_entity_by_a_file_of_facts(
         (b"new\tabove\t\xff\n", "facts.tsv:1: byte 0xff at byte 11 is not UTF-8"),
     ],
 )
-def test_wrong_lines_are_named(
-    command: Callable[..., tuple[int, str, str]], facts: bytes, message: str
-) -> None:
+def test_wrong_lines_are_named(command: Program, facts: bytes, message: str) -> None:
     code, shown, said = command(facts)
     assert (code, shown) == (2, "") and said.startswith(f"error: {message}") and said.count("\n") == 1
 
 
-def test_flags_of_facts_are_checked(command: Callable[..., tuple[int, str, str]]) -> None:
+def test_flags_of_facts_are_checked(command: Program) -> None:
     code, _, said = command(b"", "--head=e001", "--facts=facts.tsv")
     assert (code, said.startswith("error: --facts has no meaning without --entities=FILE")) == (2, True)
     code, _, said = command(b"", "--entities=new.csv", "--facts=absent.tsv")

@@ -4,7 +4,6 @@ import functools
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from numcoke_jax.cli import use
 from numcoke_jax.cli.query_files import read_queries
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL
 from numcoke_jax.data.tail_index import TailIndex
-from numcoke_jax.evaluation import calibration
 from numcoke_jax.evaluation.calibration import Calibration
 from numcoke_jax.evaluation.ranking import filtered_ranks
 from numcoke_jax.inference import predict
@@ -27,17 +25,11 @@ from numcoke_jax.inference.names import NameIndex
 from numcoke_jax.inference.predict import AnswerSettings, Predictor, answer_columns, mean_ranks
 from numcoke_jax.inference.trained import Trained, load_trained
 from numcoke_jax.system.errors import UserError
+from tests.inference.conftest import Program
 from tests.tiny_runs import config_of, train
 
+pytestmark = pytest.mark.usefixtures("one_label_is_enough")
 KNOWN_OF_QUAY = {"kiln": "train", "mast": "valid", "rope": "test"}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_label_is_enough() -> Iterator[None]:
-    """Small graphs have no 20 validation facts of a relation."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calibration, "LEAST_LABELS", 1)
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -220,14 +212,12 @@ def test_a_report_of_an_earlier_version_warns(workdir: Path, tmp_path: Path) -> 
 
 
 @pytest.fixture
-def command(
-    workdir: Path, program: Callable[..., tuple[int, str, str]]
-) -> Callable[..., tuple[int, str, str]]:
+def command(workdir: Path, program: Program) -> Program:
     """Runs --mode=predict on the run."""
     return functools.partial(program, "--mode=predict", f"--workdir={workdir}")
 
 
-def test_a_query_is_answered_in_a_table_of_80_columns(command: Callable[..., tuple[int, str, str]]) -> None:
+def test_a_query_is_answered_in_a_table_of_80_columns(command: Program) -> None:
     code, out, err = command("--head=quay", "--relation=heavier_than", "--known=mark", "--top=8")
     assert (code, err) == (0, "")
     assert max(map(len, out.splitlines())) <= 80
@@ -237,7 +227,7 @@ def test_a_query_is_answered_in_a_table_of_80_columns(command: Callable[..., tup
 
 @pytest.mark.parametrize("suffix", ["csv", "json", "jsonl", "parquet"])
 def test_a_file_of_queries_is_answered_in_every_format(
-    command: Callable[..., tuple[int, str, str]], predictor: Predictor, tmp_path: Path, suffix: str,
+    command: Program, predictor: Predictor, tmp_path: Path, suffix: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr("numcoke_jax.cli.query_files.BLOCK", 2)  # several blocks
@@ -261,7 +251,7 @@ def test_a_file_of_queries_is_answered_in_every_format(
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"a.{suffix}", "q.tsv"]
 
 
-def test_one_answer_is_of_one_query(command: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+def test_one_answer_is_of_one_query(command: Program, tmp_path: Path) -> None:
     queries, out = tmp_path / "q.tsv", tmp_path / "a.csv"
     queries.write_text("quay\theavier_than\n")
     assert f"answers to 1 query are in {out}" in command(f"--queries={queries}", f"--out={out}")[1]
@@ -277,7 +267,7 @@ def test_one_answer_is_of_one_query(command: Callable[..., tuple[int, str, str]]
     ],
 )
 def test_a_byte_of_another_encoding_is_told_with_its_line(
-    command: Callable[..., tuple[int, str, str]], tmp_path: Path, content: bytes, place: str
+    command: Program, tmp_path: Path, content: bytes, place: str
 ) -> None:
     queries, out = tmp_path / "q.tsv", tmp_path / "a.csv"
     queries.write_bytes(content)
@@ -287,9 +277,7 @@ def test_a_byte_of_another_encoding_is_told_with_its_line(
     assert err.count("\n") == 1
 
 
-def test_queries_may_come_through_a_pipe(
-    command: Callable[..., tuple[int, str, str]], tmp_path: Path
-) -> None:
+def test_queries_may_come_through_a_pipe(command: Program, tmp_path: Path) -> None:
     """What `--queries=<(grep heavier queries.tsv)` gives can be read only once."""
     read, write = os.pipe()
     os.write(write, b"quay\theavier_than\nlamp\tnear\n")
@@ -327,9 +315,7 @@ def test_lines_of_names_end_where_those_of_a_graph_do(tmp_path: Path) -> None:
     ]
 
 
-def test_mistakes_are_one_line_with_code_2(
-    command: Callable[..., tuple[int, str, str]], tmp_path: Path
-) -> None:
+def test_mistakes_are_one_line_with_code_2(command: Program, tmp_path: Path) -> None:
     bad, missing, out = tmp_path / "bad.tsv", tmp_path / "absent.tsv", tmp_path / "out.csv"
     bad.write_text("quay\theavier_than\nquai\theavier_than\n")
     short, taken = tmp_path / "short.tsv", tmp_path / "taken.csv"

@@ -2,7 +2,6 @@
 
 import functools
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from numcoke_jax.inference.predict import AnswerSettings, Predictor
 from numcoke_jax.inference.questions import SCORE_COLUMNS, ask_heads, score_triples
 from numcoke_jax.inference.trained import load_trained
 from numcoke_jax.system.errors import UserError
+from tests.inference.conftest import Program
 from tests.tiny_runs import config_of, train, write_folder
 
 ENTITIES = 14
@@ -129,13 +129,11 @@ def test_the_likelier_one_of_a_comparison_is_the_same_both_ways(
 
 
 @pytest.fixture
-def command(
-    workdirs: dict[str, Path], program: Callable[..., tuple[int, str, str]]
-) -> Callable[..., tuple[int, str, str]]:
+def command(workdirs: dict[str, Path], program: Program) -> Program:
     return functools.partial(program, "predict", f"--workdir={workdirs['core']}")
 
 
-def test_a_tail_or_a_pair_is_answered_on_the_screen(command: Callable[..., tuple[int, str, str]]) -> None:
+def test_a_tail_or_a_pair_is_answered_on_the_screen(command: Program) -> None:
     code, out, err = command("--tail=e4", "--relation=beat", "--known=mark", "--top=3")
     assert (code, err) == (0, "") and "?  beat  e4" in out and out.count("%") == 3
     code, out, err = command("--head=e8", "--tail=e0", "--relation=beat")
@@ -145,7 +143,7 @@ def test_a_tail_or_a_pair_is_answered_on_the_screen(command: Callable[..., tuple
     assert code == 0 and "which of the two" not in out
 
 
-def test_at_most_20_pairs_are_shown(command: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+def test_at_most_20_pairs_are_shown(command: Program, tmp_path: Path) -> None:
     (tmp_path / "p.tsv").write_text("".join(f"e{i % 9}\te{i % 7}\n" for i in range(23)))
     code, out, _ = command(f"--pairs={tmp_path / 'p.tsv'}", "--relation=beat")
     assert code == 0 and "23 pairs" in out and out.count("%") == 20
@@ -163,7 +161,7 @@ def test_at_most_20_pairs_are_shown(command: Callable[..., tuple[int, str, str]]
     ],
 )
 def test_a_file_of_pairs_is_scored_in_every_format(
-    command: Callable[..., tuple[int, str, str]], workdirs: dict[str, Path], tmp_path: Path, suffix: str,
+    command: Program, workdirs: dict[str, Path], tmp_path: Path, suffix: str,
     name: str, text: str, more: list[str],
 ) -> None:  # fmt: skip
     (tmp_path / name).write_text(text, encoding="utf-8")
@@ -183,7 +181,7 @@ def test_a_file_of_pairs_is_scored_in_every_format(
         assert list(json.loads(out.read_text())[0]) == list(SCORE_COLUMNS)
 
 
-def test_mistakes_are_one_line(command: Callable[..., tuple[int, str, str]], tmp_path: Path) -> None:
+def test_mistakes_are_one_line(command: Program, tmp_path: Path) -> None:
     files = {
         "name.tsv": "e1\te2\ne1\tE3\n",
         "three.tsv": "e1\tbeat\te2\n",

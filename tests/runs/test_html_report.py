@@ -2,7 +2,6 @@
 
 import itertools
 import json
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from numcoke_jax.evaluation import calibration
 from numcoke_jax.evaluation.metrics import METRICS
 from numcoke_jax.runs import figures as svg
 from numcoke_jax.runs.order_tables import ABOUT_MRR, ABOUT_ORDER
@@ -28,6 +26,7 @@ from numcoke_jax.runs.resume import PatienceState, Progress
 from tests.chromium import needs_chromium, opened
 from tests.tiny_runs import compiled_fast, config_of, numcoke, train, untrained, write_folder
 
+pytestmark = pytest.mark.usefixtures("one_label_is_enough")
 VOID = {"meta", "circle", "line", "polyline", "path", "br"}
 
 
@@ -59,14 +58,6 @@ class Page(HTMLParser):
 
     def of(self, tag: str) -> list[dict[str, str | None]]:
         return [attributes for name, attributes in self.attributes if name == tag]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_label_is_enough() -> Iterator[None]:
-    """Small graphs have no 20 validation facts of a relation."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calibration, "LEAST_LABELS", 1)
-        yield
 
 
 @pytest.fixture(scope="module")
