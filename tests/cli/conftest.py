@@ -22,7 +22,7 @@ def training(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ConfigDict, Pat
     """Replaces the training by one that notes how it was called: (mode, config, workdir)."""
     calls: list[tuple[str, ConfigDict, Path]] = []
     stand_in = types.ModuleType("numcoke_jax.runs.loop")
-    stand_in.train_and_evaluate = lambda config, workdir, console, *, overwrite: calls.append(  # type: ignore[attr-defined]
+    stand_in.train_and_evaluate = lambda config, workdir, console, *, overwrite, loaded: calls.append(  # type: ignore[attr-defined]
         ("train", config, workdir)
     )
     stand_in.evaluate_only = lambda config, workdir, console: calls.append(  # type: ignore[attr-defined]
