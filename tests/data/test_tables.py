@@ -175,7 +175,7 @@ def test_xlsx(tmp_path):
         ("t.csv", "a,a\n1,2\n", "t.csv: two columns are called 'a'; rename one"),
         ("t.csv", b"a,b\r1,2\r\xe9,3\r", "t.csv:3: byte 0xe9 is not UTF-8; save the file as UTF-8"),
         ("t.csv", "a,b\n1,2\n".encode("utf-16"), "t.csv: is UTF-16; save it as UTF-8"),
-        ("t.doc", "a,b\n1,2\n", "t.doc: a table's name ends in .csv, .tsv"),
+        ("t.xls", "a,b\n1,2\n", r"t.xls: a table's name ends in .csv, .tsv.*, .xlsx \(.*\); save it as one"),
         ("t", "a,b\n1,2\n", "a table's name ends in .csv, .tsv"),
         ("t.csv.gz", "a,b\n1,2\n", "t.csv.gz: damaged archive"),
         (

@@ -129,7 +129,8 @@ def read_table(path: str | Path) -> TableFile:
         raise UserError(f"{path}: is a folder; give the path of a table file")
     suffix = table_suffix(path)
     if not suffix:
-        raise UserError(f"{path}: a table's name ends in {', '.join(SUFFIXES)} (csv and tsv also .gz, .zip)")
+        endings = f"{', '.join(SUFFIXES)} (csv and tsv also .gz, .zip)"
+        raise UserError(f"{path}: a table's name ends in {endings}; save it as one of them")
     try:
         if suffix == ".parquet":
             return _from_columns(path, *parquet_columns(path))
