@@ -27,9 +27,8 @@ SMALLEST_WIDTH = 40  # below it tables lose their meaning: let the terminal wrap
 ELLIPSIS = "..."
 INDENT = 14  # of what follows a label
 SILENT_SECONDS = 1.5  # after which a person is told what is being waited for
-WHY_UNKNOWN = (  # of a probability
-    "unknown: too few validation facts are like it, training has it, or an end is no more than a category"
-)
+# Of a probability, within 80 columns.
+WHY_UNKNOWN = "unknown: too few validation facts are like it, in training, or with a category"
 LOADING = "loading the program"  # JAX and what needs it, which commands import once their arguments are right
 
 

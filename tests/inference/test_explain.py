@@ -105,7 +105,7 @@ def test_an_unknown_probability_is_shown_with_its_reason(found: dict[str, Any]) 
         show({**found, "probability": probability, "what_if": what_if}, Console(text := io.StringIO()))
         return text.getvalue()
 
-    reason = "\nunknown: too few validation facts are like it, training has it, or an end is no more than"
+    reason = "\nunknown: too few validation facts are like it, in training, or with a category"
     assert [reason in shown(*pair) for pair in ((None, None), (0.5, None), (0.5, 0.5))] == [True, True, False]
     assert "probability unknown, score" in shown(None, 0.5)
 
