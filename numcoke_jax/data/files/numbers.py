@@ -87,9 +87,8 @@ THOUSANDS, DECIMAL_COMMA, UNIT = (
     "a number with a unit",
 )
 UNSURE_COMMA = "a number with a comma, beside others whose comma or point means something else"
-NEARLY_NUMBERS = frozenset(
-    (THOUSANDS, DECIMAL_COMMA, UNSURE_COMMA, UNIT)
-)  # why a text meant as a number is not one
+# Why a text that is meant as a number is not one.
+NEARLY_NUMBERS = frozenset((THOUSANDS, DECIMAL_COMMA, UNSURE_COMMA, UNIT))
 EXACT_INTEGERS = 2.0**53  # every integer up to here is a float64
 
 
