@@ -163,7 +163,9 @@ def field_scales(graph: NumericGraph, ordered: Sequence[int], scores: ValueScore
     """field -> the facts that compare it, by what an order core finds; no fact for the other fields."""
     relations = tuple(relation for relation in ordered if relation < graph.own_relations)
     relations = relations or comparative_relations(graph)
-    weights = fit_orders(graph.train, relations, scores).weights if relations else np.zeros((0, 0))
+    weights = np.zeros((0, 0))
+    if relations:
+        weights = fit_orders(graph.train, relations, scores, graph.valid).weights
     scales = {}
     for field in range(graph.num_fields):
         comparing = [r for r, w in zip(relations, weights, strict=True) if abs(w[field]) == 1.0]

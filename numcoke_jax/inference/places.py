@@ -87,7 +87,7 @@ def places(trained: Trained, new: NewEntities, level: float = LEVEL) -> list[dic
         for field, cells in missing.items():
             by_field[field] = _cells(graph, whole, scores, field, cells, factors)
     rows = []
-    fitted = None if compared.keys() >= {*names} else fit_orders(whole.train, relations, scores)
+    fitted = None if compared.keys() >= {*names} else fit_orders(whole.train, relations, scores, whole.valid)
     for column, (relation, name) in enumerate(zip(relations, names, strict=True)):
         if name in compared:
             rows += [{**cell, "relation": name} for cell in by_field[compared[name]]]

@@ -136,6 +136,8 @@ def fit(
 ) -> dict[str, np.ndarray]:
     """The parameters of an `OrderCore`, float64, from the training facts and the values.
 
+    Validation facts only tell how noisy facts are.
+
     Args:
       graph: the facts.
       quantiles: of the observed values, in (0, 1); NaN where missing.
@@ -143,7 +145,7 @@ def fit(
     """
     own = [relation for relation in ordered if relation < graph.own_relations]
     scores = value_scores(np.nan_to_num(quantiles), ~np.isnan(quantiles))
-    orders = fit_orders(graph.train, own, scores)
+    orders = fit_orders(graph.train, own, scores, graph.valid)
     weights = np.zeros((graph.num_relations, max(graph.num_fields, 1)))
     weights[own, : graph.num_fields] = orders.weights
     if graph.first_inverse is not None:

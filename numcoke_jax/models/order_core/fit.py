@@ -29,7 +29,14 @@ from numcoke_jax.models.order_core.features import (
     straight_features,
 )
 from numcoke_jax.models.order_core.membership import memberships
-from numcoke_jax.models.order_core.propagation import ROUNDS, Beliefs, Comparisons, propagate
+from numcoke_jax.models.order_core.propagation import (
+    NO_FACTS,
+    ROUNDS,
+    Beliefs,
+    Comparisons,
+    Ends,
+    propagate,
+)
 from numcoke_jax.models.order_core.reach import reach
 from numcoke_jax.models.order_core.value_prior import ValuePrior
 from numcoke_jax.models.order_core.value_scores import ValueScores
@@ -39,6 +46,7 @@ ENOUGH_FACTS = 20  # comparable facts for that
 FACTS_A_FEATURE = 3  # with fewer, no regression is tried: an entity's facts would explain themselves
 NOISE_OF_GAP = 0.2  # least noise of a field's scale, in mean gaps between neighbouring quantiles
 LONG_ROUNDS = 40  # of a regression, whose scale grows slowly against its remainder's
+NO_TRIPLES = np.zeros((0, 3), np.int32)
 LEAST_NOISE = 1e-2  # of a scale without values, whose positions have a prior width of 1
 
 
@@ -70,7 +78,7 @@ class OrderFit:
     Attributes:
       mean, width: float64 [N, C].
       membership: float64 [N, C], the probability that an entity takes part in the relation's facts.
-      noise, reversed_share: float64 [C].
+      noise, reversed_share: float64 [C], of facts like the held-out ones.
       reach: float64 [C, bins], see `reach.py`.
       weights: float64 [C, M].
     """
@@ -84,25 +92,39 @@ class OrderFit:
     weights: np.ndarray
 
 
-def fit_orders(train: np.ndarray, relations: Sequence[int], scores: ValueScores) -> OrderFit:
-    """The orders that the training facts (int32 [n, 3]) of some relations follow."""
+def fit_orders(
+    train: np.ndarray, relations: Sequence[int], scores: ValueScores, held_out: np.ndarray = NO_TRIPLES
+) -> OrderFit:
+    """The orders that facts of some relations follow.
+
+    Args:
+      train: int32 [n, 3].
+      relations: the ids.
+      scores: of the values.
+      held_out: int32 [V, 3], validation facts, which tell how noisy facts are and nothing else.
+    """
     facts = [train[train[:, RELATION] == relation] for relation in relations]
+    later = [held_out[held_out[:, RELATION] == relation] for relation in relations]
+
+    def ordered(place: int, scores: ValueScores) -> RelationOrder:
+        return fit_order(*_ends(facts[place]), scores, held_out=_ends(later[place]))
+
     found = [_candidate_fields(*_ends(part), scores) for part in facts]
     plain = [place for place, fields in enumerate(found) if _explained(fields)]
     rest = [place for place in range(len(facts)) if place not in plain]
     # Where one field alone explains the facts there is nothing to choose, and no need of a fit to choose by.
-    orders = {place: fit_order(*_ends(facts[place]), scores) for place in plain if len(found[place]) > 1}
+    orders = {place: ordered(place, scores) for place in plain if len(found[place]) > 1}
     compared = {place: (found[place][0].field, found[place][0].sign) for place in plain}
-    scales = _scales(compared | _compared(orders), facts)
+    scales = _scales(compared | _compared(orders), facts, later)
     told = scores
     if len(scales) > 1 or rest:
         told = informed({field: (scale.upper, scale.lower) for field, scale in scales.items()}, scores)
     orders |= _by_scales(scales, told, also_single=len(scales) > 1 and bool(told.told.any()))
-    orders |= {place: fit_order(*_ends(facts[place]), scores) for place in plain if place not in orders}
-    orders |= {place: fit_order(*_ends(facts[place]), told) for place in rest}
+    orders |= {place: ordered(place, scores) for place in plain if place not in orders}
+    orders |= {place: ordered(place, told) for place in rest}
     if rest:
         in_turn = {place: orders[place] for place in (*plain, *rest)}
-        orders |= _by_scales(_scales(_compared(in_turn), facts), told)
+        orders |= _by_scales(_scales(_compared(in_turn), facts, later), told)
     beliefs = [orders[place].beliefs for place in range(len(facts))]
     return OrderFit(
         mean=np.stack([belief.mean for belief in beliefs], axis=1),
@@ -120,13 +142,15 @@ def fit_orders(train: np.ndarray, relations: Sequence[int], scores: ValueScores)
     )
 
 
-def fit_order(heads: np.ndarray, tails: np.ndarray, scores: ValueScores) -> RelationOrder:
-    """The order that facts (heads above tails, int [F] each) follow."""
+def fit_order(
+    heads: np.ndarray, tails: np.ndarray, scores: ValueScores, *, held_out: Ends = NO_FACTS
+) -> RelationOrder:
+    """The order that facts (heads above tails, int [F] each) follow; `held_out` as in `Comparisons`."""
     found = _candidate_fields(heads, tails, scores)
-    orders = [_by_field(heads, tails, scores, one.field, one.sign) for one in found]
+    orders = [_by_field(heads, tails, scores, one.field, one.sign, held_out) for one in found]
     if not _explained(found):
         features = _candidate_features(heads, tails, scores)
-        orders += [_by_remainder(heads, tails, one) for one in features]
+        orders += [_by_remainder(heads, tails, one, held_out) for one in features]
     best = max(orders, key=lambda order: order.evidence)
     # If values explain few facts, a field that does so without exception is likelier than a sum of fields.
     exact = [
@@ -243,14 +267,19 @@ def _candidate_features(heads: np.ndarray, tails: np.ndarray, scores: ValueScore
 
 
 def _by_field(
-    heads: np.ndarray, tails: np.ndarray, scores: ValueScores, field: int, sign: int
+    heads: np.ndarray,
+    tails: np.ndarray,
+    scores: ValueScores,
+    field: int,
+    sign: int,
+    held_out: Ends = NO_FACTS,
 ) -> RelationOrder:
     """Positions are a field's values; missing ones are expected from the other fields, then from facts."""
     known = scores.observed[:, field]
     positions = sign * np.where(known, scores.scores[:, field], 0.0)
     others = scores.others(field)
     prior = ValuePrior(others.expected, others.expected_variances)
-    facts = Comparisons(heads, tails, known, positions)
+    facts = Comparisons(heads, tails, known, positions, held_out)
     beliefs = propagate(facts, prior, least_noise=NOISE_OF_GAP / max(int(known.sum()), 1))
     weights = np.zeros(scores.scores.shape[1])
     weights[field] = sign
@@ -258,10 +287,10 @@ def _by_field(
     return RelationOrder(beliefs, weights, float(beliefs.log_evidence - cost))
 
 
-def _by_remainder(heads: np.ndarray, tails: np.ndarray, features: Features) -> RelationOrder:
+def _by_remainder(heads: np.ndarray, tails: np.ndarray, features: Features, held_out: Ends) -> RelationOrder:
     """Positions are a regression on the features and a remainder of every entity's own."""
     count = len(features.mean)
-    facts = Comparisons(heads, tails, np.zeros(count, bool), np.zeros(count))
+    facts = Comparisons(heads, tails, np.zeros(count, bool), np.zeros(count), held_out)
     prior = ValuePrior(features.mean, features.variance)
     rounds = LONG_ROUNDS if features.size else ROUNDS
     beliefs = propagate(facts, prior, least_noise=LEAST_NOISE, rounds=rounds)
@@ -285,11 +314,13 @@ class _Scale:
 
     Attributes:
       upper, lower: int [F], their entities.
+      held_out: the entities of held-out facts, upper and lower ones.
       signs: place of each relation -> 1 if its heads have the higher values, -1 if the lower.
     """
 
     upper: np.ndarray
     lower: np.ndarray
+    held_out: Ends
     signs: Mapping[int, int]
 
 
@@ -303,15 +334,22 @@ def _compared(orders: Mapping[int, RelationOrder]) -> dict[int, tuple[int, int]]
     }
 
 
-def _scales(compared: Mapping[int, tuple[int, int]], facts: Sequence[np.ndarray]) -> dict[int, _Scale]:
+def _scales(
+    compared: Mapping[int, tuple[int, int]], facts: Sequence[np.ndarray], held_out: Sequence[np.ndarray]
+) -> dict[int, _Scale]:
     """The compared fields of what `_compared` says."""
     scales = {}
     for field in sorted({field for field, _ in compared.values()}):
         signs = {place: sign for place, (other, sign) in compared.items() if other == field}
-        ends = [facts[place][:, [HEAD, TAIL] if sign > 0 else [TAIL, HEAD]] for place, sign in signs.items()]
-        upper, lower = np.concatenate(ends).T
-        scales[field] = _Scale(upper, lower, signs)
+        scales[field] = _Scale(*_upwards(facts, signs), _upwards(held_out, signs), signs)
     return scales
+
+
+def _upwards(facts: Sequence[np.ndarray], signs: Mapping[int, int]) -> Ends:
+    """The upper and the lower entities of the facts of some relations."""
+    ends = [facts[place][:, [HEAD, TAIL] if sign > 0 else [TAIL, HEAD]] for place, sign in signs.items()]
+    upper, lower = np.concatenate(ends).T
+    return upper, lower
 
 
 def _by_scales(
@@ -322,7 +360,7 @@ def _by_scales(
     for field, scale in scales.items():
         if len(scale.signs) == 1 and not also_single:
             continue
-        joint = _by_field(scale.upper, scale.lower, scores, field, 1)
+        joint = _by_field(scale.upper, scale.lower, scores, field, 1, scale.held_out)
         for place, sign in scale.signs.items():
             beliefs = dataclasses.replace(joint.beliefs, mean=sign * joint.beliefs.mean)
             orders[place] = dataclasses.replace(joint, beliefs=beliefs, weights=sign * joint.weights)

@@ -3,6 +3,8 @@
     P(fact "h above t" | z) = f + (1 - 2 f) Phi((z_h - z_t) / s)
 
 s is the noise of the relation's comparisons and f the share of facts that are reversed; both are learned.
+Facts that positions are not inferred from (validation's) are asked as well: what later facts are like they
+know better.  s is that of both kinds, and f each kind's own: training facts may be dirtier than others.
 Every fact sends its head and its tail a Gaussian message (a site): the factor that turns the belief without
 the fact (the cavity) into the one with it, in mean and variance.  All sites are updated at once, halfway, and
 again until nothing moves.  Φ is log-concave, so at f = 0 no message has a negative precision; at f > 0 a fact
@@ -11,6 +13,7 @@ that contradicts the others may have, and is taken to say nothing about widths.
 
 import copy
 import dataclasses
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -24,8 +27,14 @@ MOVED = 1e-3  # in units of the prior's width: sweeps end when no position moves
 NOISE_STEPS = np.array([-1.0, -0.5, -0.2, -0.05, 0.0, 0.05, 0.2, 0.5, 1.0])  # of log s, the best is taken
 FIRST_NOISE, FIRST_REVERSED = 0.1, 0.1  # f starts high: from 0, 20 % of reversed facts are taken for noise
 LEAST_REVERSED, MOST_REVERSED = 1e-6, 0.49  # a smaller share of reversed facts is none
+HELD_OUT_WEIGHT = 3.0  # of a held-out fact, against one under its cavities, when s is learned
+PRIOR_FACTS = 20  # held-out facts that the share of the others counts as, where theirs is learned
 LEAST_PRECISION = 1e-9
 LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
+
+
+Ends = tuple[np.ndarray, np.ndarray]
+NO_FACTS: Ends = np.zeros(0, int), np.zeros(0, int)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,12 +45,14 @@ class Comparisons:
       heads, tails: int64 [F]; each head stands above its tail.
       known: bool [N], whether the position is known.
       positions: float64 [N], read where known.
+      held_out: heads and tails, int64 [V] each, of facts that say how noisy facts are and nothing else.
     """
 
     heads: np.ndarray
     tails: np.ndarray
     known: np.ndarray
     positions: np.ndarray
+    held_out: Ends = NO_FACTS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +62,7 @@ class Beliefs:
     Attributes:
       mean, width: float64 [N]; the width (a standard deviation) is 0 where the position is known.
       noise: s.
-      reversed_share: f.
+      reversed_share: f of held-out facts; without any, of the others.
       log_predictive: float64 [F], of each fact given all others: log P(h above t) under the cavities.
       log_evidence: of all facts together, by the approximation's normalising constants; an entity's prior is
         the one that the others' facts leave it.
@@ -65,6 +76,25 @@ class Beliefs:
     log_predictive: np.ndarray
     log_evidence: float
     prior: ValuePrior
+
+
+class _Noise(NamedTuple):
+    """s, f of the facts that positions are inferred from, and f of held-out ones."""
+
+    scale: float
+    share: float
+    held_out_share: float
+
+
+class _Gaps(NamedTuple):
+    """How far heads stand above tails: mean and variance, float64 [n] each."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+
+    def log_probability(self, scale: float, share: float) -> np.ndarray:
+        """log P(h above t), float64 [n], at a noise s and a share f."""
+        return _log_probability(self.mean / np.sqrt(self.variance + scale**2), share)
 
 
 @dataclasses.dataclass
@@ -128,27 +158,31 @@ def propagate(
     known, mean = facts.known, np.where(facts.known, facts.positions, 0.0)
     tells = ~(known[facts.heads] & known[facts.tails])  # the others say only how much noise there is
     ends = facts.heads[tells], facts.tails[tells]
-    gap = mean[facts.heads] - mean[facts.tails]
-    spread = np.zeros(len(gap))
+    gaps = _Gaps(mean[facts.heads] - mean[facts.tails], np.zeros(len(facts.heads)))
     sites = [_Sites(np.zeros(len(end)), np.zeros(len(end))) for end in ends]
-    noise, share = (least_noise, 0.0) if fixed_noise else (FIRST_NOISE, FIRST_REVERSED)
+    noise = _Noise(FIRST_NOISE, FIRST_REVERSED, FIRST_REVERSED)
+    if fixed_noise:
+        noise = _Noise(least_noise, 0.0, 0.0)
     beliefs, settled = None, False
     for count in range(rounds):
         before, used = mean, copy.copy(prior)
-        found = _pass_messages(facts, ends, sites, used, mean, noise, share)
+        found = _pass_messages(facts, ends, sites, used, mean, noise)
         prior, mean = copy.copy(used), found.mean
         prior.learn(known)
+        variance = np.where(known, 0.0, 1.0 / found.precision)
         heads, tails = found.cavities
-        gap[tells] = heads.mean - tails.mean
-        spread[tells] = heads.variance + tails.variance
+        gaps.mean[tells] = heads.mean - tails.mean
+        gaps.variance[tells] = heads.variance + tails.variance
         if not fixed_noise:
-            noise, share, settled = _learned_noise(gap, spread, noise, share, least_noise)
-        log_predictive = _log_probability(gap / np.sqrt(spread + noise**2), share)
+            above, below = facts.held_out
+            held_out = _Gaps(mean[above] - mean[below], variance[above] + variance[below])
+            noise, settled = _learned_noise(gaps, held_out, noise, least_noise)
+        log_predictive = gaps.log_probability(noise.scale, noise.share)
         evidence = float(log_predictive.sum()) + _evidence_of_positions(known, ends, found)
         if count >= ROUNDS and beliefs is not None and evidence <= beliefs.log_evidence:
             break
-        width = np.where(known, 0.0, np.sqrt(1.0 / found.precision))
-        beliefs = Beliefs(mean, width, noise, share, log_predictive, evidence, used)
+        shown = noise.scale, noise.held_out_share
+        beliefs = Beliefs(mean, np.sqrt(variance), *shown, log_predictive, evidence, used)
         if settled and np.abs(mean - before).max(initial=0.0) < 10 * MOVED:
             break
     assert beliefs is not None
@@ -161,8 +195,7 @@ def _pass_messages(
     sites: list[_Sites],
     prior: ValuePrior,
     mean: np.ndarray,
-    noise: float,
-    share: float,
+    noise: _Noise,
 ) -> _Messages:
     """Sweeps until nothing moves; changes the sites."""
     for sweep in range(SWEEPS):
@@ -176,7 +209,7 @@ def _pass_messages(
         cavities = [
             _cavities(facts, end, site, precision, shift) for end, site in zip(ends, sites, strict=True)
         ]
-        _update(sites, cavities, noise, share)
+        _update(sites, cavities, noise.scale, noise.share)
         if sweep and np.abs(mean - before).max(initial=0.0) < MOVED:
             break
     return _Messages(mean, precision, shift, prior_mean, prior_variance, cavities)
@@ -257,18 +290,37 @@ def _update(sites: list[_Sites], cavities: list[_Cavities], noise: float, share:
         site.move(precision, np.where(free, mean * (precision + inverse) - cavity.mean * inverse, 0.0))
 
 
-def _learned_noise(
-    gap: np.ndarray, spread: np.ndarray, noise: float, share: float, least: float
-) -> tuple[float, float, bool]:
-    """Better s and f for facts with these cavities, and whether both have settled."""
-    steps = np.maximum(np.exp(np.log(noise) + NOISE_STEPS), least)
-    fits = [_log_probability(gap / np.sqrt(spread + s * s), share).sum() for s in steps]
-    better = float(steps[int(np.argmax(fits))])
-    new = share
-    for _ in range(3 if share else 0):  # EM: a fact is a coin toss with probability 2 f
-        log_p = _log_probability(gap / np.sqrt(spread + better**2), new)
-        new = min(float((new / np.exp(log_p)).sum()) / (2.0 * (len(gap) + 1)), MOST_REVERSED)
-        if new < LEAST_REVERSED:
-            new = 0.0
-            break
-    return better, new, bool(abs(np.log(better / noise)) < 0.06 and abs(new - share) < 0.1 * share + 1e-9)
+def _learned_noise(facts: _Gaps, held_out: _Gaps, noise: _Noise, least: float) -> tuple[_Noise, bool]:
+    """Better s and f of each kind for facts with these gaps, and whether they have settled.
+
+    Those of facts that positions are inferred from are their cavities'.
+    """
+    steps = np.maximum(np.exp(np.log(noise.scale) + NOISE_STEPS), least)
+    fits = [
+        facts.log_probability(scale, noise.share).sum()
+        + HELD_OUT_WEIGHT * held_out.log_probability(scale, noise.held_out_share).sum()
+        for scale in steps
+    ]
+    scale = float(steps[int(np.argmax(fits))])
+    share = held_out_share = _learned_share(facts, scale, noise.share)
+    if len(held_out.mean):
+        held_out_share = _learned_share(held_out, scale, noise.held_out_share, (PRIOR_FACTS, share))
+    moved = abs(share - noise.share), abs(held_out_share - noise.held_out_share)
+    settled = abs(np.log(scale / noise.scale)) < 0.06 and all(
+        change < 0.1 * before + 1e-9 for change, before in zip(moved, noise[1:], strict=True)
+    )
+    return _Noise(scale, share, held_out_share), bool(settled)
+
+
+def _learned_share(gaps: _Gaps, scale: float, share: float, prior: tuple[float, float] = (0, 0.0)) -> float:
+    """A better f: three steps of EM, in which a fact is a coin toss with probability 2 f.
+
+    `prior` is a number of further facts, and their f.
+    """
+    further, theirs = prior
+    for _ in range(3 if share else 0):
+        tossed = float((share / np.exp(gaps.log_probability(scale, share))).sum()) / 2.0
+        share = min((tossed + further * theirs) / (len(gaps.mean) + 1 + further), MOST_REVERSED)
+        if share < LEAST_REVERSED:
+            return 0.0
+    return share

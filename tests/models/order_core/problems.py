@@ -20,14 +20,16 @@ def believed(
     noise: float | None = None,
     least_noise: float = 1e-2,
     prior: ValuePrior | None = None,
+    held_out: Pairs | np.ndarray = (),
 ) -> Beliefs:
     """Beliefs about `count` entities by facts (head, tail); `noise` fixes s, and f at 0."""
     heads, tails = np.asarray(pairs, int).reshape(-1, 2).T
+    above, below = np.asarray(held_out, int).reshape(-1, 2).T
     is_known, positions = np.zeros(count, bool), np.zeros(count)
     for entity, position in (known or {}).items():
         is_known[entity], positions[entity] = True, position
     return propagate(
-        Comparisons(heads, tails, is_known, positions),
+        Comparisons(heads, tails, is_known, positions, (above, below)),
         ValuePrior(np.zeros((count, 0))) if prior is None else prior,
         least_noise=least_noise if noise is None else noise,
         fixed_noise=noise is not None,

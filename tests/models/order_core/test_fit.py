@@ -29,12 +29,18 @@ def order_of(facts: np.ndarray, values: np.ndarray) -> RelationOrder:
     return fit_order(facts[:, 0], facts[:, 1], scores_of(values))
 
 
-def orders_of(parts: list[np.ndarray], values: np.ndarray) -> OrderFit:
+def triples_of(parts: list[np.ndarray]) -> np.ndarray:
     rows = [
         np.stack([facts[:, 0], np.full(len(facts), relation), facts[:, 1]], axis=1)
         for relation, facts in enumerate(parts)
     ]
-    return fit_orders(np.concatenate(rows).astype(np.int32), range(len(parts)), scores_of(values))
+    return np.concatenate([np.zeros((0, 3), int), *rows]).astype(np.int32)
+
+
+def orders_of(
+    parts: list[np.ndarray], values: np.ndarray, held_out: list[np.ndarray] | None = None
+) -> OrderFit:
+    return fit_orders(triples_of(parts), range(len(parts)), scores_of(values), triples_of(held_out or []))
 
 
 @pytest.mark.parametrize("direction", [1, -1])
@@ -226,6 +232,21 @@ def test_inverse_relations_share_the_scale_of_their_field() -> None:
     alone = order_of(heavier, seen)
     assert found.width[:, 0].sum() < alone.beliefs.width.sum()
     np.testing.assert_allclose(found.mean[:, 2], order_of(taller, seen).beliefs.mean, atol=0.05)
+
+
+def test_held_out_facts_of_a_shared_scale_are_read_in_their_own_direction() -> None:
+    """Heavier and lighter, a fifth of whose training facts are turned round; those of validation are not."""
+    values = fields(60, 3)
+    seen = hidden(values, 0.4)
+    parts = [
+        drawn(sign * values[:, 0], 600, reversed_share=0.2, seed=seed) for sign, seed in ((1, 1), (-1, 2))
+    ]
+    later = [drawn(sign * values[:, 0], 300, seed=seed) for sign, seed in ((1, 3), (-1, 4))]
+    found, alone = orders_of(parts, seen, later), orders_of(parts, seen)
+    np.testing.assert_array_equal(found.weights, [[1, 0, 0], [-1, 0, 0]])
+    assert (found.reversed_share < 0.04).all() and (alone.reversed_share > 0.15).all()
+    mirrored = orders_of(parts, seen, [facts[:, ::-1] for facts in later])
+    assert (mirrored.reversed_share > 0.4).all()
 
 
 def test_the_field_of_an_order_is_the_one_whose_values_are_its_positions() -> None:

@@ -168,6 +168,64 @@ def relative_noise(found: Beliefs) -> float:
     return float(found.noise / found.mean.std())
 
 
+@pytest.mark.parametrize("known", [False, True])
+def test_held_out_facts_say_how_many_like_them_are_reversed(known: bool) -> None:
+    """A fifth of the training facts are turned round and no held-out one, or the other way round."""
+    truth = np.random.default_rng(2).normal(size=100)
+    given = dict(enumerate(truth)) if known else {}
+    clean, dirty = (drawn(truth, 2000, reversed_share=share, seed=3) for share in (0.0, 0.2))
+    later = {share: drawn(truth, 1000, reversed_share=share, seed=4) for share in (0.0, 0.2)}
+    found = believed(dirty, 100, known=given, held_out=later[0.0])
+    assert found.reversed_share < 0.03  # 20 facts of 0.2 are counted among the 1,000
+    assert believed(clean, 100, known=given, held_out=later[0.2]).reversed_share == pytest.approx(
+        0.2, abs=0.04
+    )
+    alone = believed(dirty, 100, known=given)
+    assert alone.reversed_share == pytest.approx(0.2, abs=0.03)
+    np.testing.assert_allclose(
+        found.mean, alone.mean, atol=0.15
+    )  # messages have the share of their own facts
+
+
+def test_a_few_held_out_facts_hardly_change_the_share() -> None:
+    truth = np.random.default_rng(2).normal(size=100)
+    dirty = drawn(truth, 2000, reversed_share=0.2, seed=3)
+    none = believed(dirty, 100).reversed_share
+    few = believed(dirty, 100, held_out=drawn(truth, 3, seed=4)).reversed_share
+    assert 0.8 * none < few < none
+
+
+def test_held_out_facts_that_are_noisier_make_comparisons_less_sure() -> None:
+    """Facts of later days, when positions have moved: further ones like them are predicted better."""
+    rng = np.random.default_rng(13)
+    truth = rng.normal(size=60)
+    moved = truth + 0.7 * rng.normal(size=60)
+    facts, later, further = drawn(truth, 1500, seed=14), *(drawn(moved, 400, seed=seed) for seed in (15, 16))
+
+    def surprise(found: Beliefs) -> float:
+        heads, tails = further.T
+        deviation = np.sqrt(found.width[heads] ** 2 + found.width[tails] ** 2 + found.noise**2)
+        above = stats.norm.cdf((found.mean[heads] - found.mean[tails]) / deviation)
+        share = found.reversed_share
+        return -float(np.log(share + (1 - 2 * share) * above).mean())
+
+    alone, told = believed(facts, 60), believed(facts, 60, held_out=later)
+    assert told.noise > 2 * alone.noise
+    assert surprise(told) < surprise(alone) - 0.1
+    assert stats.spearmanr(told.mean, truth)[0] > 0.97
+
+
+def test_held_out_facts_place_nobody() -> None:
+    """With the noise given there is nothing else that they could tell."""
+    facts, later = [(0, 1), (1, 2)], [(2, 0), (3, 0), (4, 3)]
+    alone, told = (believed(facts, 5, noise=0.5, held_out=held) for held in ((), later))
+    np.testing.assert_array_equal(told.mean, alone.mean)
+    np.testing.assert_array_equal(told.width, alone.width)
+    learned = believed(facts, 5, held_out=later)
+    np.testing.assert_allclose(learned.mean[3:], 0.0, atol=1e-12)
+    np.testing.assert_allclose(learned.width[3:], 1.0, atol=1e-12)
+
+
 def test_bradley_terry_comparisons_give_the_probit_of_the_logistic() -> None:
     """P = 1 / (1 + exp(-gap / 0.5)); the nearest normal distribution has the deviation 1.70 * 0.5."""
     rng = np.random.default_rng(6)
