@@ -5,9 +5,10 @@ raw scores; facts with h = t have no order and are left out.  So are relations n
 head, such as that of an entity to its class: nobody would take their reverses for facts.
 
 * order accuracy: the share of facts with d > 0; d = 0 counts half.
-* log loss: the mean of -log sigmoid(d / 2).  Scores that are log odds of a fact against its reverse, as an
-  order core's and Bradley-Terry's are, are each other's negatives: d / 2 is the score itself.  (A model
-  trained with binary cross-entropy on both says sigmoid(d): its log loss here is of a less confident one.)
+* log loss: the mean of -log p(h, r, t), where an order core says p; of other models of -log sigmoid(d / 2).
+  Scores that are log odds of a fact against its reverse, as Bradley-Terry's are, are each other's negatives:
+  d / 2 is the score itself.  (A model trained with binary cross-entropy on both says sigmoid(d): its log loss
+  here is of a less confident one.  So would an order core's be where few pairs are facts.)
 * AUC: facts with d are positives, their reverses with -d negatives, both of one relation; the share of
   (positive, negative) in the right order, ties half.  It is the AUC of sigmoid(d / 2), without its rounding.
 * tau: Kendall's, of one order of all entities with the facts: (concordant - discordant) / facts.  The order
@@ -43,7 +44,7 @@ class OrderSums:
     Attributes:
       count: facts.
       right: facts in the right order, a tie half.
-      log_loss: sum of -log sigmoid(d / 2).
+      log_loss: sum of -log sigmoid(log odds).
       above: pairs (fact, reversed fact) of one relation in the right order, a tie half.
       compared: pairs (fact, reversed fact) of one relation.
       ranked: facts whose head is the stronger, a tie half.
@@ -57,12 +58,13 @@ class OrderSums:
     ranked: float = 0.0
 
     @classmethod
-    def of(cls, margins: np.ndarray, ranked: np.ndarray) -> "OrderSums":
+    def of(cls, margins: np.ndarray, ranked: np.ndarray, log_odds: np.ndarray) -> "OrderSums":
         """The sums of one relation.
 
         Args:
           margins: float64 [n] d of each fact.
           ranked: [n], 1 where the head is stronger than the tail, 0 where it is weaker, else 1/2.
+          log_odds: float64 [n] of each fact against its reverse.
 
         Raises:
           FloatingPointError: a margin is not finite.
@@ -76,7 +78,7 @@ class OrderSums:
             count=len(margins),
             right=int(np.count_nonzero(margins > 0)) + int(np.count_nonzero(margins == 0)) / 2,
             # With `fsum`, the same bits for every order of the facts.
-            log_loss=math.fsum(np.logaddexp(0.0, -margins / 2).tolist()),
+            log_loss=math.fsum(np.logaddexp(0.0, -log_odds).tolist()),
             above=twice_above(margins) / 2,
             compared=len(margins) ** 2,
             ranked=float(np.sum(ranked, dtype=np.float64)),
@@ -154,7 +156,9 @@ def order_measures(graph: NumericGraph, facts: np.ndarray, orders: PairOrders) -
     for relation, (entities, strength) in orders.strengths.items():
         members = np.flatnonzero(ordered & (facts[:, RELATION] == relation) & (relation not in apart))
         close = members[orders.gap[members] <= gap]  # NaN is not
-        sums, narrow_sums = (OrderSums.of(orders.margin[m], orders.ranked[m]) for m in (members, close))
+        sums, narrow_sums = (
+            OrderSums.of(orders.margin[m], orders.ranked[m], orders.log_odds[m]) for m in (members, close)
+        )
         tau = _tau_of_values(graph, relation, entities, strength) if len(members) else TauSums()
         whole, narrow, values = whole + sums, narrow + narrow_sums, values + tau
         by_relation[graph.vocabulary.relations[relation]] = {

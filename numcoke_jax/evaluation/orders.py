@@ -34,6 +34,8 @@ class PairOrders:
       observed: int64 [n], how many of the two values are observed; -1 where the relation names no field.
       gap: float64 [n], difference of positions in [0, 1]; NaN unless both are observed.
       margin: float64 [n], score of the fact less that of its reverse.
+      log_odds: float64 [n], of the fact against its reverse: half the margin, as of scores that are
+        log odds; a model that shows probabilities of its own may say better.
       ranked: float32 [n], whether the head is the stronger by `strengths`: 1, 0, or 1/2 where both are equal.
       strengths: relation id -> (entities, strength) of its facts (`pair_scores.RelationPairs`).
     """
@@ -43,6 +45,7 @@ class PairOrders:
     observed: np.ndarray
     gap: np.ndarray
     margin: np.ndarray
+    log_odds: np.ndarray
     ranked: np.ndarray
     strengths: dict[int, tuple[np.ndarray, np.ndarray]]
 
@@ -87,6 +90,7 @@ def pair_orders(
         observed=np.full(count, -1),
         gap=np.full(count, np.nan),
         margin=np.empty(count),
+        log_odds=np.empty(count),
         ranked=np.empty(count, np.float32),
         strengths={},
     )
@@ -94,6 +98,7 @@ def pair_orders(
         relation, rows = pairs.relation, pairs.rows
         heads, tails = facts[rows, HEAD], facts[rows, TAIL]
         orders.margin[rows] = pairs.forward.astype(np.float64) - pairs.backward
+        orders.log_odds[rows] = orders.margin[rows] / 2
         orders.model[rows] = (1 + np.sign(orders.margin[rows])) / 2
         orders.strengths[relation] = pairs.entities, pairs.strength
         of_heads, of_tails = (

@@ -21,7 +21,8 @@ TERMINAL_TITLES = tuple(ORDER_TITLES.values())[:-1]  # 80 columns; report.json a
 ORDER_REMARK = "test facts against their reverses"
 ABOUT_ORDER = (
     "Each test fact (h, r, t) is compared with its reverse (t, r, h). Accuracy: how often the fact scores "
-    "higher, ties half. AUC and log loss: of sigmoid(score of the fact - score of the reverse). Tau: "
+    "higher, ties half. AUC: of the difference of both scores. Log loss: of the probability that is shown "
+    "of a relation that the order core decides, else of sigmoid(half that difference). Tau: "
     "Kendall's, of one order of all entities, by the share of the others that each is scored above, with the "
     "test facts; tau values: tau-b with the observed values of the compared field. Narrowest, "
     "seen: of the pairs whose values are both observed, the quarter that differs least in position (pairs "

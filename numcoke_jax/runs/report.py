@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from numcoke_jax.data.graph import RELATION, SPLITS
+from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL
 from numcoke_jax.data.variants import unseen_relations
 from numcoke_jax.evaluation.calibration import calibrate
 from numcoke_jax.evaluation.labelled_scores import Question
@@ -159,14 +159,17 @@ def calibration_of(run: Run, params: Any) -> dict[str, Any] | None:
 
 def _log_odds(run: Run, params: Any, heads: np.ndarray, relation: int) -> Iterator[tuple[int, np.ndarray]]:
     """Like `Scorer.scored_heads`: log odds of the probabilities that are shown of a decided relation."""
-    encoded = fetch(run.scorer.encode(params, relation))
-    encoded = encoded.unpadded() if isinstance(encoded, PaddedEncoding) else encoded
-    count = run.graph.num_entities
+    encoded, count = _encoded(run, params, relation), run.graph.num_entities
     for begin in range(0, len(heads), run.scorer.chunk):
         block = heads[begin : begin + run.scorer.chunk]
         pairs = np.repeat(block, count), np.tile(np.arange(count), len(block))
         true = np.clip(encoded.probabilities(*pairs), SMALLEST, 1.0 - SMALLEST).reshape(len(block), count)
         yield begin, np.log(true) - np.log1p(-true)
+
+
+def _encoded(run: Run, params: Any, relation: int) -> Any:
+    encoded = fetch(run.scorer.encode(params, relation))
+    return encoded.unpadded() if isinstance(encoded, PaddedEncoding) else encoded
 
 
 def orders_of(run: Run, params: Any) -> tuple[dict[str, Any] | None, list[dict[str, Any]]]:
@@ -178,6 +181,14 @@ def orders_of(run: Run, params: Any) -> tuple[dict[str, Any] | None, list[dict[s
     if not len(graph.test):
         return None, []
     orders = orders_of_split(graph, "test", run.scorer, params)
+    for relation in np.intersect1d(run.sizes.ordered, graph.test[:, RELATION]).tolist():
+        rows = graph.test[:, RELATION] == relation
+        heads, tails = graph.test[rows][:, [HEAD, TAIL]].T
+        encoded = _encoded(run, params, relation)
+        above, below = (
+            np.maximum(encoded.probabilities(*ends), SMALLEST) for ends in ((heads, tails), (tails, heads))
+        )
+        orders.log_odds[rows] = np.log(above) - np.log(below)
     fields = [field_of_relation(graph, relation) for relation in np.unique(graph.test[:, RELATION]).tolist()]
     positions = run.scale.positions.apply(run.graph.values, run.graph.observed)
     shown = dataclasses.replace(run.judged, values=run.graph.values, observed=run.graph.observed)

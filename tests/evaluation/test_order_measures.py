@@ -243,7 +243,7 @@ def test_without_known_gaps_there_is_no_narrow_quarter():
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_a_difference_of_scores_that_is_not_finite_is_an_error(bad):
     with pytest.raises(FloatingPointError, match="1 difference of scores not finite, of 2"):
-        OrderSums.of(np.array([0.0, bad]), np.zeros(2))
+        OrderSums.of(np.array([0.0, bad]), np.zeros(2), np.zeros(2))
 
 
 def test_rows_of_a_table_put_all_pairs_first_and_the_least_accurate_relations_next():

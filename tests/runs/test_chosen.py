@@ -146,6 +146,9 @@ def test_a_noisy_graph_trains_without_a_config(tmp_path: Path, capsys: pytest.Ca
     assert model.trained.run.config.eval.selection == "seen"
     answers = model.predict("e5", "beat", top=3)
     assert np.isfinite(answers["probability"]).all()
+    held_out = pd.read_csv(folder / "test.txt", sep="\t", names=["head", "relation", "tail"])
+    surprise = -np.log(model.score(held_out)["probability"]).mean()
+    assert model.report["order"]["all"]["log_loss"] == pytest.approx(surprise, rel=1e-5)
 
 
 def test_the_last_epoch_counts_where_validation_has_no_fact_of_what_is_trained(tmp_path: Path) -> None:
