@@ -246,7 +246,7 @@ def test_held_out_facts_of_a_shared_scale_are_read_in_their_own_direction() -> N
     np.testing.assert_array_equal(found.weights, [[1, 0, 0], [-1, 0, 0]])
     assert (found.reversed_share < 0.04).all() and (alone.reversed_share > 0.15).all()
     mirrored = orders_of(parts, seen, [facts[:, ::-1] for facts in later])
-    assert (mirrored.reversed_share > 0.4).all()
+    assert (mirrored.reversed_share > 0.2).all()
 
 
 def test_the_field_of_an_order_is_the_one_whose_values_are_its_positions() -> None:
