@@ -8,7 +8,8 @@ Positions are inferred from the training facts and the values, not trained by gr
 - `value_scores.py`: values as normal scores; a missing one is expected from the entity's other values.
 - `features.py`: functions of these that a position may be made of: straight, in ranks, curved, products.
 - `value_prior.py`: what the values say about a position, as a Bayesian regression.
-- `propagation.py`: what the facts say, by expectation propagation, with noise and reversed facts learned.
+- `propagation.py`: what the facts say, by expectation propagation, with noise and reversed facts learned,
+  from validation facts as well, which say nothing else.
 - `fit.py`: which field, or mix of fields, a relation compares, if any; chosen by evidence.
 - `score.py`: logits of pairs, in JAX.
 """
