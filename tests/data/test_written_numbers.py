@@ -158,7 +158,8 @@ def test_tables_read_them_if_asked_and_count_each(tmp_path: Path, capsys: pytest
     assert main(["data", "build", *options, f"--out={tmp_path / 'all'}", "--parse=numbers"]) == 0
     told = capsys.readouterr().out
     for said in (
-        "column 'people': 9 of 10 values converted (thousands separators left out)",
+        "column 'people': 9 of 10 values converted "
+        "(thousands separators left out, if they are no decimal commas)",
         "column 'height': 10 values converted (decimal commas read as points)",
         "column 'rent': 10 values converted ($ left out)",
         "column 'share': 10 values converted (percent signs left out)",
@@ -170,6 +171,15 @@ def test_tables_read_them_if_asked_and_count_each(tmp_path: Path, capsys: pytest
     np.testing.assert_array_equal(graph.values[4], [0, 4.25, 5065, 400, 4.5])
     kg = NumericKG.from_table(TABLE, name="town", parse="numbers")
     np.testing.assert_array_equal(kg.graph.values, graph.values)
+
+
+@pytest.mark.parametrize(("other", "sure"), [("12", False), ("1.5", True), ("1,065,000", True)])
+def test_commas_are_said_to_be_guessed_if_nothing_in_the_column_tells(other: str, sure: bool) -> None:
+    table = pd.DataFrame({"town": TABLE["town"], "people": [*TABLE["people"][:9], other]})
+    kg = NumericKG.from_table(table, name="town", parse="numbers")
+    (notice,) = (notice for notice in kg.loaded.notices if "'people'" in notice)
+    assert "thousands separators left out" in notice
+    assert notice.endswith("left out, if they are no decimal commas)") is not sure
 
 
 def test_a_field_that_is_asked_for_says_how_it_would_be_read(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 
 PARSED = ("numbers",)  # what a `Reading` may ask for
-THOUSANDS, DECIMALS, UNCERTAIN = "thousands", "decimals", "uncertain"  # what the commas of a column separate
+THOUSANDS, DECIMALS = "thousands", "decimals"  # what the commas of a column separate,
+GUESSED, UNCERTAIN = "thousands, it seems", "uncertain"  # with nothing for or against, or something for both
 SPACES_AND_MARKS = " '_\u00a0\u2009\u202f\u2019\u066c"
 WRITTEN = re.compile(
     rf"(?P<minus>[-+]?)(?P<before>[^\w\s.,'+%-]?)\s?(?P<inner>[-+]?)"
@@ -37,6 +38,7 @@ class Written:
       mark: what separated the thousands; "" for nothing.
       decimal_comma: whether a comma stood for the decimal point.
       sure: whether a comma in it can mean nothing else; in 1,065 it could.
+      guessed: whether nothing in its column says that either.
     """
 
     plain: str
@@ -44,13 +46,18 @@ class Written:
     mark: str
     decimal_comma: bool
     sure: bool
+    guessed: bool
 
     @property
     def note(self) -> str:
         """What was done, in words."""
         sign = "percent signs" if self.sign == PERCENT else self.sign
         left_out = " and ".join(filter(None, (sign, self.mark and "thousands separators")))
-        done = (left_out and f"{left_out} left out", "decimal commas read as points" * self.decimal_comma)
+        done = (
+            left_out and f"{left_out} left out",
+            "decimal commas read as points" * self.decimal_comma,
+            "if they are no decimal commas" * self.guessed,
+        )
         return ", ".join(filter(None, done))
 
 
@@ -78,11 +85,14 @@ def written_number(text: str, commas: str = "") -> Written | None:
     if sign and sign != PERCENT and unicodedata.category(sign) != "Sc":
         return None
     digits = digits.replace(mark, "") if mark else digits
-    return Written(minus + digits + rest.replace(",", "."), sign, mark, decimal_comma, sure)
+    plain, guessed = minus + digits + rest.replace(",", "."), commas == GUESSED and mark == ","
+    return Written(plain, sign, mark, decimal_comma, sure, guessed)
 
 
 def meaning_of_commas(texts: Iterable[str], points: bool) -> str:
-    """What commas separate in a column: `THOUSANDS` unless one cannot, `UNCERTAIN` if cells contradict.
+    """What commas separate in a column: thousands unless one cannot, `UNCERTAIN` if cells contradict.
+
+    It is `GUESSED` if each could be a decimal comma too and no number has a decimal point.
 
     Args:
       texts: its cells that are no plain numbers, without outer white space and with ASCII digits.
@@ -97,7 +107,7 @@ def meaning_of_commas(texts: Iterable[str], points: bool) -> str:
         elif way is not None and way.mark == "," and way.sure:
             found.add(THOUSANDS)
     if DECIMALS not in found:
-        return THOUSANDS
+        return THOUSANDS if THOUSANDS in found or points else GUESSED
     return UNCERTAIN if points or THOUSANDS in found else DECIMALS
 
 
