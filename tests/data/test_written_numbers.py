@@ -207,3 +207,23 @@ def test_commas_that_nothing_reads_have_a_remedy(other: str) -> None:
         UserError, match=r"column 'height' must hold .*'196,1'.*; write plain numbers, as 1065.5$"
     ):
         NumericKG.from_table(table, name="town", fields="height")
+
+
+def test_a_column_of_text_or_of_dates_in_another_order_has_a_remedy_that_works() -> None:
+    table = TABLE.assign(
+        maker=["Ford", "Opel"] * 5, built=["1/2/1960", *(f"196{row}-03-01" for row in range(9))]
+    )
+    with pytest.raises(
+        UserError, match=r"'Ford' in data row 1 .*; a column of text .* categories=maker makes"
+    ):
+        NumericKG.from_table(table, name="town", relations="maker")
+    assert (
+        NumericKG.from_table(table, name="town", parse="numbers", categories="maker").graph.num_relations > 4
+    )
+    remedy = r"got '1/2/1960' in data row 1 .*; write dates as 1970-01-31, which dates=year and"
+    for dates in ("", "year"):
+        with pytest.raises(UserError, match=remedy):
+            NumericKG.from_table(table, name="town", relations="built", dates=dates)
+    mended = table.assign(built=table["built"].replace("1/2/1960", "1960-02-01"))
+    kg = NumericKG.from_table(mended, name="town", relations="built", fields="capital", dates="year")
+    assert kg.graph.vocabulary.fields == ("built", "capital")
