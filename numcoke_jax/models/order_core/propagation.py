@@ -181,8 +181,9 @@ def propagate(
         evidence = float(log_predictive.sum()) + _evidence_of_positions(known, ends, found)
         if count >= ROUNDS and beliefs is not None and evidence <= beliefs.log_evidence:
             break
-        shown = noise.scale, noise.held_out_share
-        beliefs = Beliefs(mean, np.sqrt(variance), *shown, log_predictive, evidence, used)
+        beliefs = Beliefs(
+            mean, np.sqrt(variance), noise.scale, noise.held_out_share, log_predictive, evidence, used
+        )
         if settled and np.abs(mean - before).max(initial=0.0) < 10 * MOVED:
             break
     assert beliefs is not None
