@@ -24,13 +24,12 @@ from numcoke_jax.data.tables.cells import column_numbers, given_table
 from numcoke_jax.data.tables.draws import is_number
 from numcoke_jax.data.variants import SIDES, Change
 from numcoke_jax.inference.explain import explain
+from numcoke_jax.inference.frames import ask, ask_heads, cell_frame, score_triples
 from numcoke_jax.inference.impute import impute
-from numcoke_jax.inference.intervals import cell_frame
 from numcoke_jax.inference.names import Names
 from numcoke_jax.inference.new_entities import given_facts, read_new_entities, tell
-from numcoke_jax.inference.places import place_frame, places
-from numcoke_jax.inference.predict import KNOWN, AnswerSettings, Predictor, ask
-from numcoke_jax.inference.questions import ask_heads, score_triples
+from numcoke_jax.inference.places import PLACE_COLUMNS, places
+from numcoke_jax.inference.predict import KNOWN, AnswerSettings, Predictor
 from numcoke_jax.inference.trained import Trained, load_trained
 from numcoke_jax.runs.chosen import chosen_config
 from numcoke_jax.runs.file_names import GRAPH_FOLDER
@@ -219,7 +218,7 @@ class Model:
         )
         for notice in notices:
             Screen().note(notice)
-        return place_frame(places(self.trained, new, level))
+        return cell_frame(places(self.trained, new, level), PLACE_COLUMNS)
 
     def explain(
         self,

@@ -1,15 +1,13 @@
 """Imputed values on an 80-column terminal, and in files."""
 
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from numcoke_jax.inference.intervals import WITH, WITHOUT
+from numcoke_jax.cli.query_files import answer_writer
+from numcoke_jax.inference.intervals import CELL_COLUMNS, WITH, WITHOUT, cell_columns
 from numcoke_jax.system.console import Console, shown_value
-from numcoke_jax.system.files import write_bytes_atomically, write_json_atomically
+from numcoke_jax.system.files import write_json_atomically
 
 WHICH = {"masked": "values masked by data.missing_rate", "hidden": "observed values, hidden in turn"}
 
@@ -37,17 +35,13 @@ def show(found: Mapping[str, Any], top: int, console: Console) -> None:
     console.table("Missing values", remark, ("entity", "field", ">ranks", ">guess", ">values"), shown)
 
 
-def write(found: Mapping[str, Any], cells: pd.DataFrame, path: Path) -> None:
+def write(found: Mapping[str, Any], path: Path) -> None:
     """Write everything that was found (.json), or the missing cells (.csv, .parquet); raises UserError."""
     if path.suffix == ".json":
         write_json_atomically(path, found)
         return
-    if path.suffix == ".csv":
-        write_bytes_atomically(path, cells.to_csv(index=False, lineterminator="\n").encode("utf-8"))
-        return
-    written = io.BytesIO()
-    cells.to_parquet(written, index=False)
-    write_bytes_atomically(path, written.getvalue())
+    with answer_writer(path, CELL_COLUMNS) as write_rows:
+        write_rows(cell_columns(found["cells"]))
 
 
 def _relations(field: Mapping[str, Any]) -> str:

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
-from numcoke_jax.cli.query_files import name_lines
+from numcoke_jax.cli.query_files import Columns, name_lines
 from numcoke_jax.inference.names import Names
+from numcoke_jax.inference.questions import SCORE_COLUMNS
 from numcoke_jax.system.console import Console, shown_probability
 from numcoke_jax.system.errors import UserError, plural, printable, shown_path
 
@@ -67,16 +67,17 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
             yield number, cells
 
 
-def show_pairs(frame: pd.DataFrame, console: Console) -> None:
+def show_pairs(found: Columns, console: Console) -> None:
     """The first rows of scored triples on the screen, and how many more there are."""
     rows = [
         (head, relation, tail, f"{score:.3f}", shown_probability(probability), likelier)
-        for head, relation, tail, score, probability, likelier in frame[:SHOWN_PAIRS].itertuples(
-            index=False, name=None
+        for head, relation, tail, score, probability, likelier in zip(
+            *(found[name][:SHOWN_PAIRS] for name in SCORE_COLUMNS), strict=True
         )
     ]
-    remark = "likelier: which of the two is more likely the head" if frame["likelier"].any() else ""
+    remark = "likelier: which of the two is more likely the head" if any(found["likelier"]) else ""
     columns = ("head", "relation", "tail", ">score", ">probability", "likelier")
-    console.table(plural(len(frame), "pair"), remark, columns, rows)
-    if len(frame) > SHOWN_PAIRS:
-        console.note(f"and {len(frame) - SHOWN_PAIRS:,} more: --out=FILE writes all")
+    count = len(found["head"])
+    console.table(plural(count, "pair"), remark, columns, rows)
+    if count > SHOWN_PAIRS:
+        console.note(f"and {count - SHOWN_PAIRS:,} more: --out=FILE writes all")

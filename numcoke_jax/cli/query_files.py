@@ -9,13 +9,12 @@ import csv
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -24,6 +23,7 @@ from numcoke_jax.inference.predict import COLUMNS
 from numcoke_jax.system.errors import UserError, printable, shown_path
 
 BLOCK = 4096  # queries
+Columns = Mapping[str, np.ndarray]
 
 
 def read_queries(path: Path, entities: NameIndex, relations: NameIndex) -> Iterator[np.ndarray]:
@@ -85,11 +85,11 @@ def _refuse_bad_bytes(line: str, where: str) -> None:
 
 
 @contextlib.contextmanager
-def answer_writer(path: Path, columns: Sequence[str] = COLUMNS) -> Iterator[Callable[[pd.DataFrame], None]]:
-    """Writes frames with these columns after one another; the file appears whole, under its name, at the end.
+def answer_writer(path: Path, columns: Sequence[str] = COLUMNS) -> Iterator[Callable[[Columns], None]]:
+    """Writes rows with these columns block by block; the file appears whole, under its name, at the end.
 
     Yields:
-      A function that takes the next rows.
+      A function that takes the columns of the next rows, by name.
 
     Raises:
       UserError: the file cannot be written.
@@ -109,54 +109,63 @@ def answer_writer(path: Path, columns: Sequence[str] = COLUMNS) -> Iterator[Call
 
 
 @contextlib.contextmanager
-def _csv_writer(path: Path, columns: Sequence[str]) -> Iterator[Callable[[pd.DataFrame], None]]:
+def _csv_writer(path: Path, columns: Sequence[str]) -> Iterator[Callable[[Columns], None]]:
     with open(path, "w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(columns)
-        yield lambda frame: rows.writerows(_rows(frame))
+        yield lambda found: rows.writerows(_rows(found, columns))
 
 
 @contextlib.contextmanager
-def _jsonl_writer(path: Path, columns: Sequence[str]) -> Iterator[Callable[[pd.DataFrame], None]]:
+def _jsonl_writer(path: Path, columns: Sequence[str]) -> Iterator[Callable[[Columns], None]]:
     with open(path, "w", encoding="utf-8") as file:
-        yield lambda frame: file.writelines(f"{text}\n" for text in _json_rows(frame, columns))
+        yield lambda found: file.writelines(f"{text}\n" for text in _json_rows(found, columns))
 
 
 @contextlib.contextmanager
-def _json_writer(path: Path, columns: Sequence[str]) -> Iterator[Callable[[pd.DataFrame], None]]:
+def _json_writer(path: Path, columns: Sequence[str]) -> Iterator[Callable[[Columns], None]]:
     with open(path, "w", encoding="utf-8") as file:
         separators = itertools.chain(["\n"], itertools.repeat(",\n"))
         file.write("[")
-        yield lambda frame: file.writelines(
+        yield lambda found: file.writelines(
             f"{separator}{text}"
-            for text, separator in zip(_json_rows(frame, columns), separators, strict=False)
+            for text, separator in zip(_json_rows(found, columns), separators, strict=False)
         )
         file.write("\n]\n")
 
 
 @contextlib.contextmanager
-def _parquet_writer(path: Path, columns: Sequence[str]) -> Iterator[Callable[[pd.DataFrame], None]]:
-    schema = pa.schema(
-        [
-            (name, pa.float64() if name in ("rank", "score", "probability") else pa.string())
-            for name in columns
-        ]
-    )
+def _parquet_writer(path: Path, columns: Sequence[str]) -> Iterator[Callable[[Columns], None]]:
+    schema = pa.schema([(name, _PARQUET_TYPES.get(name, pa.string())) for name in columns])
     with pq.ParquetWriter(path, schema) as rows:
-        yield lambda frame: rows.write_table(pa.Table.from_pandas(frame, schema, preserve_index=False))
+        yield lambda found: rows.write_table(
+            pa.table(
+                [
+                    pa.array(found[name].tolist(), schema.field(name).type, from_pandas=True)
+                    for name in columns
+                ],
+                schema=schema,
+            )
+        )
 
 
-def _json_rows(frame: pd.DataFrame, columns: Sequence[str]) -> Iterator[str]:
-    for row in _rows(frame):
+def _json_rows(found: Columns, columns: Sequence[str]) -> Iterator[str]:
+    for row in _rows(found, columns):
         yield json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False)
 
 
-def _rows(frame: pd.DataFrame) -> Iterator[list[Any]]:
+def _rows(found: Columns, columns: Sequence[str]) -> Iterator[list[Any]]:
     """The rows, None for NaN: an empty cell, or null."""
-    for row in frame.itertuples(index=False, name=None):
+    for row in zip(*(found[name].tolist() for name in columns), strict=True):
         yield [None if value != value else value for value in row]
 
 
-_WRITERS: dict[
-    str, Callable[[Path, Sequence[str]], AbstractContextManager[Callable[[pd.DataFrame], None]]]
-] = {".csv": _csv_writer, ".json": _json_writer, ".jsonl": _jsonl_writer, ".parquet": _parquet_writer}
+_PARQUET_TYPES = dict.fromkeys(("low_rank", "high_rank", "of"), pa.int64()) | dict.fromkeys(
+    ("rank", "score", "probability", "low_value", "high_value"), pa.float64()
+)
+_WRITERS: dict[str, Callable[[Path, Sequence[str]], AbstractContextManager[Callable[[Columns], None]]]] = {
+    ".csv": _csv_writer,
+    ".json": _json_writer,
+    ".jsonl": _jsonl_writer,
+    ".parquet": _parquet_writer,
+}

@@ -5,22 +5,17 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
-import pandas as pd
 
-from numcoke_jax.cli import impute_view
 from numcoke_jax.cli.explain_view import figure, show
 from numcoke_jax.cli.pairs import read_pairs, show_pairs
-from numcoke_jax.cli.query_files import answer_writer, name_lines, read_queries
+from numcoke_jax.cli.query_files import Columns, answer_writer, name_lines, read_queries
 from numcoke_jax.data.files.numbers import Reading
 from numcoke_jax.data.tables.cells import read_table
 from numcoke_jax.inference.explain import explain
-from numcoke_jax.inference.impute import impute
-from numcoke_jax.inference.intervals import cell_frame
 from numcoke_jax.inference.names import NameIndex, Names
 from numcoke_jax.inference.new_entities import read_facts, read_new_entities, tell
-from numcoke_jax.inference.places import LEVEL, PLACE_COLUMNS, place_frame, places
-from numcoke_jax.inference.predict import COLUMNS, AnswerSettings, Predictor, answer_columns, ask
-from numcoke_jax.inference.questions import SCORE_COLUMNS, ask_heads, score_triples
+from numcoke_jax.inference.predict import COLUMNS, AnswerSettings, Predictor, answer_columns, tail_columns
+from numcoke_jax.inference.questions import SCORE_COLUMNS, head_columns, score_columns
 from numcoke_jax.inference.trained import Trained, load_trained
 from numcoke_jax.inference.what_if import read_changes
 from numcoke_jax.runs.memory import USE_REMEDY, out_of_memory_told
@@ -68,31 +63,33 @@ def predict(options: argparse.Namespace, console: Console) -> None:
     if options.tail is not None:
         tail = names.entities.id(options.tail, "--tail")
         with console.compiling(*trained.run.waits_for("heads")):
-            frame = ask_heads(predictor, tail, relation, settings)
-        _show_answers(frame, ("?", options.relation, options.tail), remark, console)
-        _write(options, frame, COLUMNS, console)
+            found = head_columns(predictor, tail, relation, settings)
+        _show_answers(found, ("?", options.relation, options.tail), remark, console)
+        _write(options, found, COLUMNS, console)
         return
     heads = [options.head] if options.head is not None else list(new.names if new else ())
     asked = [names.entities.id(head, "--head") for head in heads]
     with console.compiling(*trained.run.waits_for("tails", len(asked), predictor.graph.num_entities)):
-        frame = ask(predictor, asked, relation, settings)
+        found = tail_columns(predictor, asked, relation, settings)
     for name in heads:
-        _show_answers(frame[frame["head"] == name], (name, options.relation, "?"), remark, console)
-    _write(options, frame, COLUMNS, console)
+        own = {column: cells[found["head"] == name] for column, cells in found.items()}
+        _show_answers(own, (name, options.relation, "?"), remark, console)
+    _write(options, found, COLUMNS, console)
 
 
 def _show_places(options: argparse.Namespace, trained: Trained, new: NewEntities, console: Console) -> None:
     """Where new entities stand under each relation, on the screen and in a file."""
+    from numcoke_jax.cli.impute_view import place_text, ranks_text  # with scipy, as `impute_values`
+    from numcoke_jax.inference.intervals import cell_columns
+    from numcoke_jax.inference.places import LEVEL, PLACE_COLUMNS, places
+
     level = options.level or LEVEL
     with console.waiting("hiding observed values in turn, to see how wide an interval must be"):
         found = places(trained, new, level)
-    rows = [
-        (cell["entity"], cell["relation"], impute_view.ranks_text(cell), impute_view.place_text(cell))
-        for cell in found
-    ]
+    rows = [(cell["entity"], cell["relation"], ranks_text(cell), place_text(cell)) for cell in found]
     remark = f"{level:.0%} intervals; rank 1 is the lowest"
     console.table("Places", remark, ("entity", "relation", ">ranks", ">values"), rows)
-    _write(options, place_frame(found), PLACE_COLUMNS, console)
+    _write(options, cell_columns(found, PLACE_COLUMNS), PLACE_COLUMNS, console)
 
 
 def _score_pairs(options: argparse.Namespace, predictor: Predictor, names: Names, console: Console) -> None:
@@ -103,21 +100,19 @@ def _score_pairs(options: argparse.Namespace, predictor: Predictor, names: Names
         head, tail = (names.entities.id(getattr(options, end), f"--{end}") for end in ("head", "tail"))
         triples = np.array([(head, names.relations.id(options.relation, "--relation"), tail)])
     with console.waiting(f"scoring {plural(len(triples), 'pair')}"):
-        frame = score_triples(predictor, triples)
+        found = score_columns(predictor, triples)
     if options.out is None:
-        show_pairs(frame, console)
-    _write(options, frame, SCORE_COLUMNS, console)
+        show_pairs(found, console)
+    _write(options, found, SCORE_COLUMNS, console)
 
 
-def _write(
-    options: argparse.Namespace, frame: pd.DataFrame, columns: Sequence[str], console: Console
-) -> None:
+def _write(options: argparse.Namespace, found: Columns, columns: Sequence[str], console: Console) -> None:
     """The file of --out, if there is one, and why probabilities are unknown, if any is."""
-    if "probability" in frame and frame["probability"].isna().any():
+    if "probability" in found and np.isnan(found["probability"]).any():
         console.note(WHY_UNKNOWN)
     if options.out is not None:
         with answer_writer(options.out, columns) as write:
-            write(frame)
+            write(found)
         console.note(f"written to {shown_path(options.out)}")
 
 
@@ -143,13 +138,13 @@ def _asks_places(options: argparse.Namespace) -> bool:
     return options.relation is None and options.queries is None and options.pairs is None
 
 
-def _show_answers(frame: pd.DataFrame, query: tuple[str, str, str], remark: str, console: Console) -> None:
+def _show_answers(found: Columns, query: tuple[str, str, str], remark: str, console: Console) -> None:
     """The answers to a query whose head or tail is "?"."""
     end = "head" if query[0] == "?" else "tail"
-    shown = frame[["rank", end, "score", "probability", "known"]]
+    shown = (found[name] for name in ("rank", end, "score", "probability", "known"))
     rows = [
         (f"{rank:g}", name, f"{score:.3f}", shown_probability(probability), known)
-        for rank, name, score, probability, known in shown.itertuples(index=False, name=None)
+        for rank, name, score, probability, known in zip(*shown, strict=True)
     ]
     console.table("  ".join(query), remark, (">rank", end, ">score", ">probability", "known"), rows)
 
@@ -172,7 +167,7 @@ def _answer_file(
     with answer_writer(out) as write, console.progress(total, label="query") as bar:
         for block in blocks:
             answers = predictor.answer(block, settings)
-            write(pd.DataFrame(answer_columns(answers, block, predictor.graph.vocabulary)))
+            write(answer_columns(answers, block, predictor.graph.vocabulary))
             bar.advance(len(block), {})
     console.note(f"answers to {plural_of(total, 'query', 'queries')} are in {shown_path(out)}")
 
@@ -226,6 +221,11 @@ def explain_fact(options: argparse.Namespace, console: Console) -> None:
 
 def impute_values(options: argparse.Namespace, console: Console) -> None:
     """Show the ranks and values between which missing values lie, and how well that works for hidden ones."""
+    from numcoke_jax.cli import (
+        impute_view,  # with scipy: half a second, which other commands need not wait for
+    )
+    from numcoke_jax.inference.impute import impute
+
     trained = _loaded(options, console)
     names = trained.names
     if options.entity is not None:
@@ -237,7 +237,7 @@ def impute_values(options: argparse.Namespace, console: Console) -> None:
         found["cells"] = [cell for cell in found["cells"] if cell["entity"] == options.entity]
     impute_view.show(found, options.top, console)
     if options.out is not None:
-        impute_view.write(found, cell_frame(found["cells"]), options.out)
+        impute_view.write(found, options.out)
         console.note(f"written to {shown_path(options.out)}")
 
 

@@ -9,7 +9,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy.special import ndtri
 
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
@@ -31,11 +30,10 @@ CELL_COLUMNS = (
     "high_value",
     "known_by",
 )
-COLUMN_TYPES = {
-    **dict.fromkeys(("entity", "field", "known_by"), "str"),
+NUMBER_TYPES = {
     **dict.fromkeys(("low_rank", "high_rank", "of"), "int64"),
     **dict.fromkeys(("rank", "low_value", "high_value"), "float64"),
-}
+}  # of columns; the others have text
 NOTHING = 0.95  # width of a position, in those of the whole field, from which nothing is known about it
 KINDS = WITH, WITHOUT = "with facts", "without facts"
 STREAM = 6  # of the run's seed; 5 draws the entities of `eval.inductive`
@@ -145,9 +143,11 @@ class Cells:
         return Cells(*(getattr(self, name)[chosen] for name in columns))
 
 
-def cell_frame(cells: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """The missing cells of `impute` as a table with `CELL_COLUMNS`."""
-    return pd.DataFrame(list(cells), columns=list(CELL_COLUMNS)).astype(COLUMN_TYPES)
+def cell_columns(
+    rows: Sequence[Mapping[str, Any]], names: Sequence[str] = CELL_COLUMNS
+) -> dict[str, np.ndarray]:
+    """The columns of rows such as `cell_rows` has, with NaN for a value that there is not."""
+    return {name: np.array([row[name] for row in rows], NUMBER_TYPES.get(name, object)) for name in names}
 
 
 def scores_of(graph: NumericGraph, observed: np.ndarray) -> ValueScores:

@@ -11,16 +11,13 @@ checked on the graph itself.
 """
 
 import dataclasses
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
 from numcoke_jax.inference.intervals import (
     CELL_COLUMNS,
-    COLUMN_TYPES,
     STREAM,
     Cells,
     Factors,
@@ -98,12 +95,6 @@ def places(trained: Trained, new: NewEntities, level: float = LEVEL) -> list[dic
             rows += _of_positions(graph, whole, fitted, column, relation, known, level, run.config.seed)
     order = {name: place for place, name in enumerate(new.names)}
     return sorted(rows, key=lambda row: order[row["entity"]])
-
-
-def place_frame(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """What `places` found as a table with `PLACE_COLUMNS`."""
-    types = {name: COLUMN_TYPES.get(name, "str") for name in PLACE_COLUMNS}
-    return pd.DataFrame(list(rows), columns=list(PLACE_COLUMNS)).astype(types)
 
 
 def _factors(trained: Trained, asked: Cells, level: float) -> Factors:

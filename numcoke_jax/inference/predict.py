@@ -14,7 +14,6 @@ from typing import Any
 
 import jax
 import numpy as np
-import pandas as pd
 
 from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, NumericGraph, Vocabulary
 from numcoke_jax.evaluation.calibration import Calibration
@@ -251,15 +250,10 @@ def _no_answers() -> Answers:
     return Answers(**{name: np.empty(0, dtype) for name, dtype in empty.items()})
 
 
-def ask(predictor: Predictor, heads: Sequence[int], relation: int, settings: AnswerSettings) -> pd.DataFrame:
-    """The best tails of (head, relation, ?) for each head, as a table with `COLUMNS`."""
-    return pd.DataFrame(tail_columns(predictor, heads, relation, settings), columns=list(COLUMNS))
-
-
 def tail_columns(
     predictor: Predictor, heads: Sequence[int], relation: int, settings: AnswerSettings
 ) -> dict[str, np.ndarray]:
-    """The columns of `ask`, without the milliseconds that a table takes."""
+    """The best tails of (head, relation, ?) for each head, as `COLUMNS`."""
     queries = np.array([(head, relation) for head in heads], int).reshape(-1, 2)
     return answer_columns(predictor.answer(queries, settings), queries, predictor.graph.vocabulary)
 

@@ -6,25 +6,19 @@ these on the side of the heads, and is asked by them: (tail, inverse of relation
 """
 
 import numpy as np
-import pandas as pd
 
 from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL
-from numcoke_jax.inference.predict import COLUMNS, NO_SPLIT, AnswerSettings, Predictor, best_candidates, named
+from numcoke_jax.inference.predict import NO_SPLIT, AnswerSettings, Predictor, best_candidates, named
 from numcoke_jax.models.encoded import EncodedEntities
 from numcoke_jax.models.order_core.comparative import comparative_relations
 
 SCORE_COLUMNS = ("head", "relation", "tail", "score", "probability", "likelier")
 
 
-def ask_heads(predictor: Predictor, tail: int, relation: int, settings: AnswerSettings) -> pd.DataFrame:
-    """The best heads of (?, relation, tail), as a table with `COLUMNS`; see `head_columns`."""
-    return pd.DataFrame(head_columns(predictor, tail, relation, settings), columns=list(COLUMNS))
-
-
 def head_columns(
     predictor: Predictor, tail: int, relation: int, settings: AnswerSettings
 ) -> dict[str, np.ndarray]:
-    """The columns of `ask_heads`, without the milliseconds that a table takes.
+    """The best heads of (?, relation, tail), as `predict.COLUMNS`.
 
     Args:
       predictor: the trained model.
@@ -66,8 +60,8 @@ def head_columns(
     }
 
 
-def score_triples(predictor: Predictor, triples: np.ndarray) -> pd.DataFrame:
-    """The score of each triple, as a table with `SCORE_COLUMNS`, in their order.
+def score_columns(predictor: Predictor, triples: np.ndarray) -> dict[str, np.ndarray]:
+    """The score of each triple, as `SCORE_COLUMNS`, in their order.
 
     `likelier` is, for a relation that compares, the end that more likely stands above the other, by what the
     triple and its reverse have: probabilities if an order core decides the relation, else scores.  It is ""
@@ -91,7 +85,7 @@ def score_triples(predictor: Predictor, triples: np.ndarray) -> pd.DataFrame:
     ahead[asked] = np.where(decided[asked], gaps[1], gaps[0])
     names = predictor.graph.vocabulary
     heads, tails = named(names.entities, triples[:, HEAD]), named(names.entities, triples[:, TAIL])
-    columns = {
+    return {
         "head": heads,
         "relation": named(names.relations, relations),
         "tail": tails,
@@ -99,7 +93,6 @@ def score_triples(predictor: Predictor, triples: np.ndarray) -> pd.DataFrame:
         "probability": probabilities,
         "likelier": np.where(ahead > 0, heads, np.where(ahead < 0, tails, "")),
     }
-    return pd.DataFrame(columns, columns=list(SCORE_COLUMNS))
 
 
 def _scored(predictor: Predictor, triples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

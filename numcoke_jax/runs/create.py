@@ -21,9 +21,7 @@ from numcoke_jax.data.variants import (
 from numcoke_jax.evaluation.evaluator import Evaluator
 from numcoke_jax.evaluation.scorer import Scorer
 from numcoke_jax.models import MODELS, GraphSizes
-from numcoke_jax.models.order_core.classes import class_relations
 from numcoke_jax.models.order_core.comparative import comparative_relations
-from numcoke_jax.models.order_core.value_scores import value_scores
 from numcoke_jax.runs.chosen import FEWEST_FACTS
 from numcoke_jax.runs.run import Run, literals_for
 from numcoke_jax.system.errors import UserError, first_of, plural, shown_name
@@ -108,6 +106,9 @@ def _sizes(config: ConfigDict, graph: NumericGraph, scale: LiteralScale) -> Grap
     sizes = GraphSizes.of(graph)
     if not config.score.order_core:
         return sizes
+    from numcoke_jax.models.order_core.classes import class_relations  # with scipy, for an order core alone
+    from numcoke_jax.models.order_core.value_scores import value_scores
+
     scores = value_scores(scale.positions.apply(graph.values, graph.observed), graph.observed)
     return dataclasses.replace(
         sizes,

@@ -212,9 +212,9 @@ def test_scores_that_are_log_odds_already_stay_as_they_are(kind: str) -> None:
     assert found is not None and other is not None and not found["directions"]
     assert found["relations"] == {"r0": UNCHANGED._asdict(), **other["relations"]}
     scores = np.array([-30.0, -1.0, 0.0, 4.0])
-    np.testing.assert_array_equal(shown(found, graph, scores, 0), expit(scores))
+    np.testing.assert_allclose(shown(found, graph, scores, 0), expit(scores), rtol=1e-14)
     scale = Scale(**found["relations"]["r1"])
-    np.testing.assert_array_equal(shown(found, graph, scores, 1), expit(scale.logits(scores)))
+    np.testing.assert_allclose(shown(found, graph, scores, 1), expit(scale.logits(scores)), rtol=1e-14)
     pairs, tails = 2 * len(graph.test) // 2, other["test"]["count"]
     assert found["test"]["count"] == pairs + tails, "each is asked its own question"
 

@@ -10,7 +10,7 @@ from scipy import stats
 from numcoke_jax.cli.explain_view import show
 from numcoke_jax.data.variants import Change
 from numcoke_jax.inference.explain import explain
-from numcoke_jax.inference.questions import score_triples
+from numcoke_jax.inference.frames import score_triples
 from numcoke_jax.inference.trained import Trained
 from numcoke_jax.system.console import Console
 from tests.inference.decided_runs import complete, decided

@@ -17,7 +17,7 @@ import pytest
 
 from numcoke_jax.cli.main import main
 from numcoke_jax.inference.export import MANIFEST, PLATFORMS, export_run
-from numcoke_jax.inference.questions import score_triples
+from numcoke_jax.inference.frames import score_triples
 from numcoke_jax.inference.trained import Trained
 from numcoke_jax.system.errors import UserError
 from tests.inference.decided_runs import complete, decided

@@ -20,7 +20,6 @@ from numcoke_jax.inference.intervals import (
     KINDS,
     WITH,
     WITHOUT,
-    cell_frame,
     field_scales,
     scores_of,
 )
@@ -332,11 +331,11 @@ def test_columns_have_one_type_however_many_ends_are_open(ends: list[Any], tmp_p
          "low_value": low, "high_value": high, "known_by": "nothing"}
         for low, high in ends
     ]  # fmt: skip
-    impute_view.write({}, cell_frame(cells), tmp_path / "cells.parquet")
+    impute_view.write({"cells": cells}, tmp_path / "cells.parquet")
     types = {field.name: str(field.type) for field in pq.read_schema(tmp_path / "cells.parquet")}
     assert types == dict.fromkeys(("low_rank", "high_rank", "of"), "int64") | dict.fromkeys(
         ("rank", "low_value", "high_value"), "double"
-    ) | dict.fromkeys(("entity", "field", "known_by"), "large_string")
+    ) | dict.fromkeys(("entity", "field", "known_by"), "string")
     assert len(cells) == len(pd.read_parquet(tmp_path / "cells.parquet"))
 
 

@@ -13,9 +13,9 @@ import pytest
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, LoadedGraph, NumericGraph
 from numcoke_jax.inference.audit import FAULT, FINE, audit
 from numcoke_jax.inference.explain import explain
+from numcoke_jax.inference.frames import ask_heads
 from numcoke_jax.inference.impute import impute
 from numcoke_jax.inference.predict import AnswerSettings
-from numcoke_jax.inference.questions import ask_heads
 from numcoke_jax.inference.trained import Trained
 from numcoke_jax.runs.create import create_run
 from numcoke_jax.runs.unseen import NewEntities, extended_graph, rank_held_out

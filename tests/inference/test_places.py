@@ -11,7 +11,8 @@ from numcoke_jax.api import Model
 from numcoke_jax.cli import use
 from numcoke_jax.cli.parser import parse_arguments
 from numcoke_jax.data.graph import NumericGraph, Vocabulary
-from numcoke_jax.inference.places import PLACE_COLUMNS, place_frame, places
+from numcoke_jax.inference.frames import cell_frame
+from numcoke_jax.inference.places import PLACE_COLUMNS, places
 from numcoke_jax.inference.trained import Trained
 from numcoke_jax.runs.unseen import NewEntities
 from numcoke_jax.system.console import Console
@@ -186,16 +187,19 @@ def test_the_command_and_python_show_the_same(
     new.assign(a=["$0.25", None]).to_csv(tmp_path / "new.csv", index=False)
     words = ["predict", f"--workdir={tmp_path}", f"--entities={tmp_path / 'new.csv'}", "--level=0.8"]
     words += ["--parse=numbers"]
-    options: Any = parse_arguments([*words, f"--out={tmp_path / 'places.csv'}"])
-    use.predict(options, Console())
+    for ending in ("csv", "parquet", "json"):
+        options: Any = parse_arguments([*words, f"--out={tmp_path / f'places.{ending}'}"])
+        use.predict(options, Console())
     told = capsys.readouterr().out
     assert "Places  80% intervals; rank 1 is the lowest" in told and "= 0.25" in told
     model = Model.__new__(Model)
     model.trained = run
     frame = model.place(new, level=0.8)
     assert tuple(frame.columns) == PLACE_COLUMNS and frame["entity"].tolist() == ["mine", "yours"]
-    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "places.csv"), frame, check_dtype=False)
-    assert place_frame([]).empty
+    for read, ending in ((pd.read_csv, "csv"), (pd.read_parquet, "parquet"), (pd.read_json, "json")):
+        written = read(tmp_path / f"places.{ending}")
+        pd.testing.assert_frame_equal(written, frame, check_dtype=ending == "parquet")
+    assert cell_frame([], PLACE_COLUMNS).empty
     with pytest.raises(UserError, match="place: level must be between 0 and 1, got 2"):
         model.place(new, level=2)
 

@@ -11,8 +11,9 @@ import pytest
 from numcoke_jax.api import Model
 from numcoke_jax.cli.main import main
 from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL
+from numcoke_jax.inference.frames import ask_heads, score_triples
 from numcoke_jax.inference.predict import AnswerSettings, Predictor
-from numcoke_jax.inference.questions import SCORE_COLUMNS, ask_heads, score_triples
+from numcoke_jax.inference.questions import SCORE_COLUMNS
 from numcoke_jax.inference.trained import load_trained
 from numcoke_jax.system.errors import UserError
 from tests.inference.conftest import Program

@@ -23,7 +23,7 @@ from numcoke_jax.evaluation.orders import compared_fields
 from numcoke_jax.inference.explain import explain
 from numcoke_jax.inference.impute import impute
 from numcoke_jax.inference.predict import AnswerSettings, Predictor, tail_columns
-from numcoke_jax.inference.questions import head_columns, score_triples
+from numcoke_jax.inference.questions import head_columns, score_columns
 from numcoke_jax.inference.trained import Trained
 from numcoke_jax.inference.what_if import Predictors, read_changes
 from numcoke_jax.system.console import WHY_UNKNOWN
@@ -151,8 +151,8 @@ class Answers:
             ends = id_of(entities, head, f"{where}[0]"), id_of(entities, tail, f"{where}[2]")
             ids.append((ends[0], id_of(relations, relation, f"{where}[1]"), ends[1]))
         with self._scoring:
-            frame = score_triples(self._predictors.own, np.array(ids, np.int64).reshape(-1, 3))
-        rows = frame.to_dict("records")
+            found = score_columns(self._predictors.own, np.array(ids, np.int64).reshape(-1, 3))
+        rows = _rows(found)
         for row in rows:
             row["probability"] = _none_if_unknown(row["probability"])
         return {"scores": rows}
@@ -231,8 +231,7 @@ class Answers:
             columns = tail_columns(predictor, [entity], relation, settings)
         else:
             columns = head_columns(predictor, entity, relation, settings)
-        values = zip(*(column.tolist() for column in columns.values()), strict=True)
-        return [dict(zip(columns, row, strict=True)) for row in values]
+        return _rows(columns)
 
     def _before(self, rows: Sequence[Mapping[str, Any]]) -> Iterable[float]:
         """The probabilities of the same facts without changes."""
@@ -241,8 +240,13 @@ class Answers:
             (entities.id(row["head"]), relations.id(row["relation"]), entities.id(row["tail"]))
             for row in rows
         ]
-        found = score_triples(self._predictors.own, np.array(ids, np.int64).reshape(-1, 3))
+        found = score_columns(self._predictors.own, np.array(ids, np.int64).reshape(-1, 3))
         return found["probability"]
+
+
+def _rows(columns: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
+    values = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in values]
 
 
 def _none_if_unknown(probability: float) -> float | None:

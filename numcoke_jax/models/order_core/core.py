@@ -11,11 +11,8 @@ from jaxtyping import Array, Bool, Float, Int
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.models.batch_norm import STATISTICS
 from numcoke_jax.models.interface import GraphSizes
-from numcoke_jax.models.order_core.classes import class_relations
-from numcoke_jax.models.order_core.fit import fit_orders
 from numcoke_jax.models.order_core.reach import BINS
 from numcoke_jax.models.order_core.score import ClassPositions, OrderPositions
-from numcoke_jax.models.order_core.value_scores import value_scores
 
 ORDER_ROWS = ("entity_position", "entity_width", "entity_membership")
 CLASS_ROWS = ("entity_position", "entity_width", "entity_lower", "entity_upper")
@@ -143,6 +140,9 @@ def fit(
       quantiles: of the observed values, in (0, 1); NaN where missing.
       ordered: ids of the relations that compare, at least one; inverses need no fit of their own.
     """
+    from numcoke_jax.models.order_core.fit import fit_orders  # with scipy: half a second, for a fit alone
+    from numcoke_jax.models.order_core.value_scores import value_scores
+
     own = [relation for relation in ordered if relation < graph.own_relations]
     scores = value_scores(np.nan_to_num(quantiles), ~np.isnan(quantiles))
     orders = fit_orders(graph.train, own, scores, graph.valid)
@@ -168,6 +168,9 @@ def fit_classes(
 
     A relation that another version of the graph no longer classifies has no class.
     """
+    from numcoke_jax.models.order_core.classes import class_relations
+    from numcoke_jax.models.order_core.value_scores import value_scores
+
     scores = value_scores(np.nan_to_num(quantiles), ~np.isnan(quantiles))
     found = class_relations(graph.train, graph.own_relations, scores)
     arrays = {name: np.zeros((graph.num_entities, len(classes))) for name in CLASS_ROWS}

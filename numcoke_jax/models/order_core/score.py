@@ -12,10 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
-from jax.scipy.special import log_ndtr
-from jax.scipy.special import ndtr as ndtr_of
+from jax.scipy.special import log_ndtr, ndtr
 from jaxtyping import Array, Bool, Float, Int
-from scipy.special import ndtr
 
 from numcoke_jax.models.order_core.membership import SURE
 
@@ -56,7 +54,7 @@ def class_logits(positions: ClassPositions, heads: Int[Array, "S H"]) -> Float[A
     deviation = jnp.sqrt(wide**2 + positions.noise[:, None, None] ** 2)
     low = (positions.lower[:, None] - mean) / deviation
     high = (positions.upper[:, None] - mean) / deviation
-    inside = jnp.clip(ndtr_of(high) - ndtr_of(low), LEAST_CLASS, 1.0 - LEAST_CLASS)
+    inside = jnp.clip(ndtr(high) - ndtr(low), LEAST_CLASS, 1.0 - LEAST_CLASS)
     odds = jnp.log(inside) - jnp.log1p(-inside)
     return jnp.where((positions.lower == positions.upper)[:, None], NEVER, odds)
 
@@ -83,7 +81,7 @@ def pair_probabilities(positions: OrderPositions, heads: np.ndarray, tails: np.n
     noise, share = float(positions.noise[0]), float(positions.reversed_share[0])
     gap = mean[heads] - mean[tails]
     deviation = np.sqrt(width[heads] ** 2 + width[tails] ** 2 + noise**2)
-    above = share + (1.0 - 2.0 * share) * ndtr(gap / deviation)
+    above = share + (1.0 - 2.0 * share) * _normal_cdf(gap / deviation)
     level = (width[heads] == 0) & (width[tails] == 0) & (gap == 0)
     return np.where(level | (heads == tails), 0.0, above)
 
@@ -96,7 +94,13 @@ def class_probabilities(positions: ClassPositions, heads: np.ndarray, tails: np.
     )
     deviation = np.sqrt(width[heads] ** 2 + float(positions.noise[0]) ** 2)
     low, high = (lower[tails] - mean[heads]) / deviation, (upper[tails] - mean[heads]) / deviation
-    return ndtr(high) - ndtr(low)
+    return _normal_cdf(high) - _normal_cdf(low)
+
+
+def _normal_cdf(z: np.ndarray) -> np.ndarray:
+    from scipy.special import ndtr as cdf  # half a second, which runs without an order core need not wait for
+
+    return cdf(z)
 
 
 def _standardised_gap(
