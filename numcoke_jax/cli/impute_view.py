@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from numcoke_jax.cli.query_files import answer_writer
+from numcoke_jax.cli.answer_files import answer_writer
 from numcoke_jax.inference.intervals import CELL_COLUMNS, WITH, WITHOUT, cell_columns
 from numcoke_jax.system.console import Console, shown_value
 from numcoke_jax.system.files import write_json_atomically

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from numcoke_jax.cli.query_files import Columns, name_lines
+from numcoke_jax.cli.answer_files import Columns
+from numcoke_jax.cli.query_files import name_lines
 from numcoke_jax.inference.names import Names
 from numcoke_jax.inference.questions import SCORE_COLUMNS
 from numcoke_jax.system.console import Console, shown_probability

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from numcoke_jax.cli.answer_files import Columns, answer_writer
 from numcoke_jax.cli.explain_view import figure, show
 from numcoke_jax.cli.pairs import read_pairs, show_pairs
-from numcoke_jax.cli.query_files import Columns, answer_writer, name_lines, read_queries
+from numcoke_jax.cli.query_files import name_lines, read_queries
 from numcoke_jax.data.files.numbers import Reading
 from numcoke_jax.data.tables.cells import read_table
 from numcoke_jax.inference.explain import explain
@@ -164,7 +165,7 @@ def _answer_file(
     total = sum(map(len, blocks))
     if not total:
         raise UserError(f"--queries={shown_path(path)}: the file has no queries")
-    with answer_writer(out) as write, console.progress(total, label="query") as bar:
+    with answer_writer(out, COLUMNS) as write, console.progress(total, label="query") as bar:
         for block in blocks:
             answers = predictor.answer(block, settings)
             write(answer_columns(answers, block, predictor.graph.vocabulary))

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from numcoke_jax.cli.query_files import answer_writer
+from numcoke_jax.cli.answer_files import answer_writer
+from numcoke_jax.inference.predict import COLUMNS
 from tests.tiny_runs import REPOSITORY, write_folder
 
 
@@ -83,7 +84,7 @@ def test_a_command_may_start_without_standard_output(tmp_path: Path) -> None:
 
 
 def test_a_screen_that_nobody_reads_is_no_fault_of_the_file_of_answers(tmp_path: Path) -> None:
-    with pytest.raises(BrokenPipeError), answer_writer(tmp_path / "answers.csv"):
+    with pytest.raises(BrokenPipeError), answer_writer(tmp_path / "answers.csv", COLUMNS):
         raise BrokenPipeError
     assert list(tmp_path.iterdir()) == []
 

@@ -289,13 +289,13 @@ def test_queries_may_come_through_a_pipe(command: Program, tmp_path: Path) -> No
 
 
 def test_names_in_files_are_kept_to_the_letter(tmp_path: Path) -> None:
-    from numcoke_jax.cli.query_files import answer_writer
+    from numcoke_jax.cli.answer_files import answer_writer
     from numcoke_jax.inference.predict import COLUMNS
 
     row = ('a "quoted", name', "r\u2028", 1.0, "\u00e9", 0.5, 0.25, "")
     frame = pd.DataFrame([row], columns=list(COLUMNS))
     for suffix in ("csv", "json", "jsonl", "parquet"):
-        with answer_writer(tmp_path / f"x.{suffix}") as write:
+        with answer_writer(tmp_path / f"x.{suffix}", COLUMNS) as write:
             write({name: frame[name].to_numpy() for name in COLUMNS})
     assert json.loads((tmp_path / "x.json").read_text()) == [dict(zip(COLUMNS, row, strict=True))]
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "x.csv", keep_default_na=False), frame)
