@@ -249,6 +249,18 @@ def test_held_out_facts_of_a_shared_scale_are_read_in_their_own_direction() -> N
     assert (mirrored.reversed_share > 0.2).all()
 
 
+def test_of_many_held_out_facts_evenly_spaced_ones_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Graphs may have millions, and some thousands say as much."""
+    values = fields(40, 2)
+    facts, later = drawn(values[:, 0], 200, reversed_share=0.2, seed=1), drawn(values[:, 0], 70, seed=2)
+    some = orders_of([facts], values, [later[::4]])
+    monkeypatch.setattr("numcoke_jax.models.order_core.fit.MOST_HELD_OUT", 20)
+    found = orders_of([facts], values, [later])
+    np.testing.assert_array_equal(found.mean, some.mean)
+    np.testing.assert_array_equal(found.reversed_share, some.reversed_share)
+    assert found.reversed_share[0] != orders_of([facts], values).reversed_share[0]
+
+
 def test_the_field_of_an_order_is_the_one_whose_values_are_its_positions() -> None:
     values = fields(50, 3)
     by_field, by_mix = (order_of(drawn(z, 500), values) for z in (values[:, 1], values[:, 1] + values[:, 2]))
