@@ -14,7 +14,7 @@ import numpy as np
 from numcoke_jax.data.files.dates import DESCRIBED
 from numcoke_jax.data.files.numbers import A_DATE, EXACT_INTEGERS, NEARLY_NUMBERS, NO_DATE_READ, is_rounded
 from numcoke_jax.data.tables.cells import Numbers, TableFile, column_numbers, describe_cells
-from numcoke_jax.system.errors import UserError, plural, printable, suggestion
+from numcoke_jax.system.errors import UserError, plural, suggestion
 
 RELATION_SUFFIX = "_comp"  # the relation that compares field "tempo" is called "tempo_comp"
 
@@ -275,9 +275,7 @@ def parse_hint(table: TableFile, column: str) -> str:
         return "; write plain numbers, as 1065.5"
     if {A_DATE, NO_DATE_READ}.intersection(found.wrong.values()):
         return "; write dates as 1970-01-31, which dates=year and dates=days read"
-    if found.observed.any():
-        return "; empty these cells if their numbers are missing"
-    return f"; a column of text is no field: categories={printable(column)} makes facts of it"
+    return "; empty these cells if their numbers are missing" if found.observed.any() else ""
 
 
 def conversions(where: str, column: Numbers) -> list[str]:

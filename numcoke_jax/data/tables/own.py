@@ -64,12 +64,25 @@ def own_table(
             "(numcoke data build --facts, NumericKG.from_facts)"
         )
         raise UserError(f"{table.where}: no column holds numbers only; {use}{why}")
+    for column in (name for name in every if _holds_text(table, name)):
+        raise UserError(
+            f"{table.where}: column {column!r} must hold plain numbers or empty cells, "
+            f"got {describe_cells(table.columns[column], table.numbers(column).wrong)}; a column of text is "
+            f"no field: categories={printable(column)} makes facts of it"
+        )
     title = os.path.basename(table.where)
     spec = TableSpec(title, (), "", tuple(name), ", ".join(["{}"] * len(name)), every, every)
     found = entity_table(spec, table)
     notices.insert(0, f"{title}: fields {', '.join(every) or 'none'}")
     found = dataclasses.replace(found, notices=(*notices, *found.notices))
     return with_categories(found, table, categories, others)
+
+
+def _holds_text(table: TableFile, column: str) -> bool:
+    """Whether a column has no number, and no cell that is one, or a date, in another notation."""
+    found = table.numbers(column)
+    near = {A_DATE, NO_DATE_READ, *NEARLY_NUMBERS}.intersection(found.wrong.values())
+    return bool(found.wrong) and not found.observed.any() and not near
 
 
 def refuse_hidden(table: TableFile, hidden: Sequence[str], fields: Collection[str], where: str) -> None:
@@ -79,7 +92,7 @@ def refuse_hidden(table: TableFile, hidden: Sequence[str], fields: Collection[st
         return
     cells, (_, observed, wrong, _) = table.columns[name], table.numbers(name)
     why = "is not among the fields, which fields=COLUMN,... may name" if observed.any() else "holds no value"
-    if wrong and not observed.any() and not {A_DATE, NO_DATE_READ, *NEARLY_NUMBERS} & {*wrong.values()}:
+    if _holds_text(table, name):
         texts = [text for text in column_texts(table, name) if text]
         why = (
             f"holds text ({len(set(texts)):,} different, such as {printable(repr(texts[0]))}) and is no field"
