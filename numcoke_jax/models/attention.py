@@ -142,7 +142,7 @@ class PerceptualAttention(nn.Module):
         joined = nn.leaky_relu(jnp.concatenate(scores, axis=-1), NEGATIVE_SLOPE)
         weights = shares_of(joined, jnp.concatenate(counted, axis=-1)[:, None])
         count = cells.fields.shape[1]
-        of_cells = of_cells.reshape(*cells.fields.shape, self.heads, -1)
+        of_cells = of_cells.reshape(*cells.fields.shape, self.heads, size // self.heads)
         outputs = einsum("snlc,nclb->snlb", weights[..., :count], of_cells)
         if not self.skip_missing:
             missing = [

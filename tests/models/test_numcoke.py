@@ -377,14 +377,19 @@ CELLS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", CELLS)
-def test_observed_cells_alone_equal_the_loops_and_their_gradients_those_of_all_fields(name: str) -> None:
-    """In float64; entities have 0, 2 and 3 of the 3 values."""
+@pytest.mark.parametrize(
+    ("name", "without"),
+    [*((name, 1) for name in CELLS), ("defaults", slice(None)), ("skipped", slice(None))],
+)
+def test_observed_cells_alone_equal_the_loops_and_their_gradients_those_of_all_fields(
+    name: str, without: int | slice
+) -> None:
+    """In float64; entities have 0, 2 and 3 of the 3 values, or none has any."""
     config = examples.config_with(**CELLS[name])
     with jax.enable_x64(True):
         model, parameters = examples.model_and_parameters(config)
         observed = np.array(examples.literals().observed)
-        observed[1] = False
+        observed[without] = False
         by_fields = dataclasses.replace(examples.literals(), observed=jnp.asarray(observed))
         by_cells = dataclasses.replace(by_fields, cells=jnp.asarray(fields_of_cells(observed)))
 

@@ -48,6 +48,14 @@ def test_steps_by_cells_are_those_by_fields(folder: Path, candidates: int) -> No
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-6), *moments)
 
 
+def test_a_graph_without_a_value_trains_and_explains(folder: Path, tmp_path: Path) -> None:
+    with tiny_runs.compiled_fast():
+        config = config_of(folder, data__control="removed")
+        tiny_runs.train(create_run(config), tmp_path / "run")
+        found = explain(tiny_runs.untrained(config), 1, 0, 2)
+    assert np.isfinite(found["score"])
+
+
 def test_models_without_attention_and_graphs_with_many_values_are_not_told_of_cells(
     folder: Path, tmp_path: Path
 ) -> None:
