@@ -30,5 +30,5 @@ def get_config() -> ConfigDict:
     config.eval.selection = "reversed"  # every compared relation is a strict order
     config.train.eval_every_epochs = 20
     apply_preset(config, "numeric")
-    config.train.epochs = 20  # of the few facts that do not compare: the measures do not depend on them
+    config.train.epochs = 10  # of the few facts that do not compare: the measures do not depend on them
     return config

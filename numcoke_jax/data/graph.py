@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from numcoke_jax.data.tail_index import HEAD, RELATION, TAIL, TailIndex
+from numcoke_jax.data.tail_index import HEAD, RELATION, TAIL, TailIndex, contains, sorted_unique
 from numcoke_jax.system.errors import UserError
 
 SPLITS = ("train", "valid", "test")
@@ -186,7 +186,7 @@ def reversed_facts(graph: NumericGraph, facts: np.ndarray, *, key: str, instead:
     """
     reverse = facts[:, [TAIL, RELATION, HEAD]]
     keys, reverse_keys = fact_keys([facts, reverse], graph.num_entities, graph.num_relations)
-    both_ways = np.isin(keys, reverse_keys) & (facts[:, HEAD] != facts[:, TAIL])
+    both_ways = contains(sorted_unique(reverse_keys), keys) & (facts[:, HEAD] != facts[:, TAIL])
     if both_ways.any():
         relation = graph.vocabulary.relations[facts[np.argmax(both_ways), RELATION]]
         raise UserError(

@@ -99,7 +99,7 @@ def labelled_scores(graph: NumericGraph, split: str, question: Question, *, seed
     facts = graph.known(split)
     facts = facts[np.isin(facts[:, RELATION], list(question.relations))]
     asked = np.concatenate([facts, facts[:, [TAIL, RELATION, HEAD]]]) if question.directions else facts
-    queries = np.unique(asked[:, [HEAD, RELATION]], axis=0)
+    queries = graph.index_of(asked).queries
     relations = np.unique(queries[:, RELATION]).tolist()
     scored = MOST_MEASURED if question.log_odds else MOST_SCORED
     most = max(scored // max(graph.num_entities * len(relations), 1), LEAST_QUERIES)

@@ -22,6 +22,6 @@ def rank_metrics(ranks: np.ndarray) -> dict[str, float | int | None]:
         raise ValueError(f"ranks must be finite and at least 1, got {impossible[:5].tolist()}")
     count = len(ranks)
     # `fsum` is correctly rounded, hence independent of the order.
-    sums: dict[str, float] = {"mrr": math.fsum(1.0 / ranks), "mr": math.fsum(ranks)}
+    sums: dict[str, float] = {"mrr": math.fsum((1.0 / ranks).tolist()), "mr": math.fsum(ranks.tolist())}
     sums |= {f"hits@{k}": int(np.count_nonzero(ranks <= k)) for k in HITS_AT}
     return {"count": count, **{name: value / count if count else None for name, value in sums.items()}}

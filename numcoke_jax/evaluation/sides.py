@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph
+from numcoke_jax.data.graph import RELATION, SPLITS, NumericGraph
+from numcoke_jax.data.tail_index import sorted_unique
 from numcoke_jax.evaluation.metrics import rank_metrics
 from numcoke_jax.evaluation.ranking import FilteredRanks, summaries
 
@@ -20,13 +21,17 @@ MANY = 1.5  # answers to a question
 
 def cardinalities(graph: NumericGraph) -> dict[int, str]:
     """The cardinality of each relation (id) that has a fact in any split; inverses are left out."""
-    facts = np.unique(np.concatenate([graph.split(split) for split in SPLITS]), axis=0)
-    facts = facts[facts[:, RELATION] < graph.own_relations]
+    index, count = graph.index(*SPLITS), graph.num_entities
+    relations = index.queries[:, RELATION].astype(np.int64)
+    asked_tails = sorted_unique(np.repeat(relations, index.counts) * count + index.tails)
+    facts = np.bincount(relations, index.counts, graph.num_relations)
+    heads, tails = (
+        np.bincount(asked, minlength=graph.num_relations) for asked in (relations, asked_tails // count)
+    )
     found = {}
-    for relation in np.unique(facts[:, RELATION]).tolist():
-        part = facts[facts[:, RELATION] == relation]
-        heads, tails = (len(part) / len(np.unique(part[:, side])) for side in (TAIL, HEAD))
-        found[relation] = "-".join("n" if answers >= MANY else "1" for answers in (heads, tails))
+    for relation in np.flatnonzero(facts[: graph.own_relations]).tolist():
+        answers = facts[relation] / tails[relation], facts[relation] / heads[relation]
+        found[relation] = "-".join("n" if mean >= MANY else "1" for mean in answers)
     return found
 
 
