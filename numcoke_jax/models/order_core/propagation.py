@@ -297,11 +297,12 @@ def _learned_noise(facts: _Gaps, held_out: _Gaps, noise: _Noise, least: float) -
     Those of facts that positions are inferred from are their cavities'.
     """
     steps = np.maximum(np.exp(np.log(noise.scale) + NOISE_STEPS), least)
-    fits = [
-        facts.log_probability(scale, noise.share).sum()
-        + HELD_OUT_WEIGHT * held_out.log_probability(scale, noise.held_out_share).sum()
-        for scale in steps
-    ]
+    fits = [facts.log_probability(scale, noise.share).sum() for scale in steps]
+    if len(held_out.mean):
+        fits = [
+            fit + HELD_OUT_WEIGHT * held_out.log_probability(scale, noise.held_out_share).sum()
+            for fit, scale in zip(fits, steps, strict=True)
+        ]
     scale = float(steps[int(np.argmax(fits))])
     share = held_out_share = _learned_share(facts, scale, noise.share)
     if len(held_out.mean):
