@@ -167,10 +167,14 @@ def _check_model(model: ConfigDict, score: ConfigDict, contrastive_weight: float
             f"model.dim={model.dim} is odd: model.name={model.name} {PAIRED[model.name]} pairs of "
             "dimensions, set an even model.dim"
         )
-    if model.name == "numcoke" and score.decoder == "complex" and model.dim % 2:
+    if model.name in ("numcoke", "literale") and score.decoder == "complex" and model.dim % 2:
         raise UserError(
             f"model.dim={model.dim} is odd: score.decoder=complex takes pairs of dimensions for complex "
             "numbers, set an even model.dim"
+        )
+    if model.name == "literale" and score.decoder == "tucker":
+        raise UserError(
+            "score.decoder=tucker is not for model.name=literale: set it to translation, distmult or complex"
         )
     if model.name == "numcoke" and score.decoder != "translation" and contrastive_weight:
         raise UserError(

@@ -37,7 +37,7 @@ MODELS: dict[str, ListedModel] = {  # by the name that `model.name` takes, in th
         "numcoke", (*_SIZES, "model.products", *_PARTS, *_QUERY_DROPOUT, "train.entity_dropout")
     ),
     "rakge": ListedModel("rakge", (*_SIZES, *_TRANSLATION, *_RAKGE)),
-    "literale": ListedModel("literale", ("model.dim", *_TRANSLATION)),
+    "literale": ListedModel("literale", ("model.dim", "score.decoder", *_TRANSLATION)),
     "transe": ListedModel("transe", (*_JOINED, *_TRANSLATION)),
     "conve": ListedModel("conve", (*_JOINED, "query.filters", *_QUERY_DROPOUT)),
     "tucker": ListedModel("tucker", (*_JOINED, *_QUERY_DROPOUT)),

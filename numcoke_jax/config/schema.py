@@ -148,7 +148,7 @@ _KEYS = (
         "gate: gated sum of entity and attributes; paper: the printed line"),
 
     _extension("score.decoder", "translation", choice("translation", "distmult", "complex", "tucker"),
-        "score of numcoke's encoded vectors besides the order term; extensions: a baseline's bilinear one"),
+        "score of numcoke's and literale's vectors; extensions: a baseline's bilinear one"),
     _model("score.norm", 1, integer(1, 2), "1 or 2: norm of the translation term"),
     _model("score.margin", 9.0, number(0.0, 1e4), "epsilon"),
     _model("score.order", "reward", choice("reward", "penalty", "none"),

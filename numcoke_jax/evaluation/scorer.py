@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 from numcoke_jax.data.graph import Vocabulary
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.evaluation.finite import NonFiniteScoresError
-from numcoke_jax.models.interface import KnowledgeModel
+from numcoke_jax.models.interface import KnowledgeModel, SharedVectors
 from numcoke_jax.models.padding import PaddedEncoding, unpadded, zeros_after
 from numcoke_jax.system.processes import fetch
 
@@ -37,11 +37,24 @@ class Scorer:
         self.num_entities = len(vocabulary.entities)
         self.chunk = min(chunk, self.num_entities)
         self._literals = literals
-        self._jitted_encode, self._jitted_score = _jitted(cast(Hashable, model), self.num_entities)
+        self._jitted_encode, self._jitted_relation, self._jitted_score = _jitted(
+            cast(Hashable, model), self.num_entities
+        )
+        self._shared: tuple[Any, Any] = None, None  # parameters, and their entities under every relation
 
     def encode(self, params: Any, relation: int | Int[Array, ""]) -> Any:
-        """What scoring under `relation` needs: the model's encoding of all N entities."""
-        return self._jitted_encode(params, self._literals, jnp.asarray([relation], jnp.int32))
+        """What scoring under `relation` needs: the model's encoding of all N entities.
+
+        Where they are the same under every relation they are encoded once for the same `params` (the object).
+        """
+        arguments = params, self._literals, jnp.asarray([relation], jnp.int32)
+        known, entities = self._shared
+        if known is params and isinstance(relation, int):
+            return SharedVectors(entities, self._jitted_relation(*arguments))
+        encoded = self._jitted_encode(*arguments)
+        if isinstance(encoded, SharedVectors) and isinstance(relation, int):  # an array may be traced
+            self._shared = params, encoded.entities
+        return encoded
 
     def score(self, params: Any, encoded: Any, heads: Int[Array, " H"]) -> Float[Array, "H columns"]:
         """Logits of all N entities as tails of each head, then a mesh's padding; compiled once per H."""
@@ -99,10 +112,10 @@ class Scorer:
 
 
 @functools.lru_cache(maxsize=8)
-def _jitted(model: Any, entities: int) -> tuple[jax.stages.Wrapped, jax.stages.Wrapped]:
-    """Encoder and score of a model of N entities, jitted once for equal models."""
-    encode, score = (functools.partial(function, model, entities) for function in (_encode, _score))
-    return jax.jit(encode), jax.jit(score)
+def _jitted(model: Any, entities: int) -> tuple[jax.stages.Wrapped, ...]:
+    """Encoder, its relations alone, and score of a model of N entities, jitted once for equal models."""
+    functions = _encode, _relation, _score
+    return tuple(jax.jit(functools.partial(function, model, entities)) for function in functions)
 
 
 def _encode(
@@ -112,6 +125,13 @@ def _encode(
     params, literals = unpadded((params, literals), entities)
     encoded = model.apply({"params": params}, relation, literals, train=False, method="encode")
     return encoded if rows == entities else PaddedEncoding.of(encoded, entities, rows)
+
+
+def _relation(
+    model: KnowledgeModel, entities: int, params: Any, literals: Literals, relation: Int[Array, "1"]
+) -> Any:
+    """The relation's part of `SharedVectors`: what only the entities need is not computed."""
+    return _encode(model, entities, params, literals, relation).relations
 
 
 def _score(model: KnowledgeModel, entities: int, params: Any, encoded: Any, heads: Int[Array, " H"]) -> Array:

@@ -1,12 +1,13 @@
-"""LiteralE's gate on TransE: the entity's raw value row is gated into its embedding.
+"""LiteralE's gate: the entity's raw value row is gated into its embedding, which a decoder scores.
 
-Source: Kristiadi et al., "Incorporating Literals into Knowledge Graph Embeddings", ISWC 2019, with the
-translation score, in the form that the public code of RAKGE (KDD 2023) compares with: margin 9, L1, dropout
-0.7, min-max values with missing cells as 0.
+Source: Kristiadi et al., "Incorporating Literals into Knowledge Graph Embeddings", ISWC 2019.  The score is
+by default a translation, in the form that the public code of RAKGE (KDD 2023) compares with: margin 9, L1,
+dropout 0.7, min-max values with missing cells as 0.  The paper's own are DistMult's and ComplEx's.
 
     g     = sigmoid(W_ge e_i + W_gx x_i + b)            x_i [M]: the values of entity i
     e'_i  = (1 - g) e_i + g tanh(W [e_i; x_i] + c)
     score = epsilon - ||e'_h + r - e'_t||_p             dropout on e'_h and on e'_t, each with its own mask
+    score = <q(e'_h, r), e'_t>                          score.decoder=distmult or complex, q as in their files
 
 The gate is that of `fusion.py` with the value row in place of attribute vectors.
 """
@@ -20,9 +21,8 @@ from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.encoded import EncodedEntities
 from numcoke_jax.models.fusion import KnowledgeFusion
-from numcoke_jax.models.interface import GraphSizes, ModelSpec
+from numcoke_jax.models.interface import GraphSizes, ModelSpec, SharedVectors
 from numcoke_jax.models.score import DecodedOrderScore, TranslationScored, translation_term
 
 
@@ -55,7 +55,7 @@ class LiteralE(TranslationScored):
       gate: joins embedding and values.
       encode_values: literals -> float32 [N, k], what the gate is given; the raw row of values [N, M] in
         LiteralE, another encoding of it in `nrn.py`.
-      score_term: the translation term with its dropout; without an order term.
+      score_term: the decoder's term with its dropout; without an order term.
     """
 
     sizes: GraphSizes
@@ -69,8 +69,8 @@ class LiteralE(TranslationScored):
         self.entity_embedding = self.param("entity_embedding", vectors, (self.sizes.entities, self.dim))
         self.relation_embedding = self.param("relation_embedding", vectors, (self.sizes.relations, self.dim))
 
-    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> EncodedEntities:
-        """The gated entity table, once per relation slot."""
+    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> SharedVectors:
+        """The gated entity table."""
         del train  # dropout is applied in the score
         entities = self.entity_embedding
         if self.sizes.fields:  # a graph without literals has nothing to gate in
@@ -82,14 +82,20 @@ class LiteralE(TranslationScored):
         return self.encode_values(literals)
 
 
-def from_config(config: ConfigDict, sizes: GraphSizes) -> LiteralE:
-    """The model of `model.dim` and `score.{norm,margin,dropout}`; other model keys have no effect."""
+def gated_translation(config: ConfigDict, sizes: GraphSizes) -> LiteralE:
+    """The model of `model.dim` and `score.{norm,margin,dropout}`, scored by a translation."""
     return LiteralE(
         sizes=sizes,
         dim=config.model.dim,
         gate=KnowledgeFusion(kind="gate"),
         score_term=translation_term(config, sizes, dropout=config.score.dropout),
     )
+
+
+def from_config(config: ConfigDict, sizes: GraphSizes) -> LiteralE:
+    """`gated_translation` with `score.decoder` in place of the translation; other keys have no effect."""
+    model = gated_translation(config, sizes)
+    return model.clone(score_term=model.score_term.clone(decoder=config.score.decoder))
 
 
 MODEL = ModelSpec(from_config, per_entity=("entity_embedding",))

@@ -93,7 +93,7 @@ def embedded_numbers(dim: int, *, key: Key[Array, ""]) -> Float[Array, "P d"]:
 
 def from_config(config: ConfigDict, sizes: GraphSizes) -> NEKG:
     """The model of LiteralE's keys."""
-    model = literale.from_config(config, sizes)
+    model = literale.gated_translation(config, sizes)
     return NEKG(sizes=sizes, dim=model.dim, gate=model.gate, score_term=model.score_term)
 
 

@@ -66,7 +66,7 @@ def mean_encoding(literals: Literals, *, encoding: str, dim: int) -> Float[Array
 def from_config(config: ConfigDict, sizes: GraphSizes) -> LiteralE:
     """LiteralE with `model.value_encoding` in place of raw values; its other keys are LiteralE's."""
     encode = functools.partial(mean_encoding, encoding=config.model.value_encoding, dim=config.model.dim)
-    return literale.from_config(config, sizes).clone(encode_values=encode)
+    return literale.gated_translation(config, sizes).clone(encode_values=encode)
 
 
 MODEL = ModelSpec(from_config, per_entity=("entity_embedding",))

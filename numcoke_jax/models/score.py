@@ -20,7 +20,7 @@ from ml_collections import ConfigDict
 from numcoke_jax.models.complex import ComplEx
 from numcoke_jax.models.distmult import DistMult
 from numcoke_jax.models.encoded import TERMS, EncodedEntities
-from numcoke_jax.models.interface import EncodeThenScore, GraphSizes
+from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, SharedVectors
 from numcoke_jax.models.ops import pairwise, products
 from numcoke_jax.models.tucker import CoreTensor
 
@@ -134,24 +134,22 @@ class TranslationScored(EncodeThenScore):
     A subclass has `score_term` (see `translation_term`) and `relation_embedding`, float32 [R, d].
     """
 
-    def same_for_all(self, entities: Float[Array, "N d"], relations: Int[Array, " S"]) -> EncodedEntities:
-        """The entities, once per relation slot."""
-        return EncodedEntities(
-            entities=jnp.broadcast_to(entities, (relations.shape[0], *entities.shape)),
-            relations=self.relation_embedding[relations],
-            projected=None,
-        )
+    def same_for_all(self, entities: Float[Array, "N d"], relations: Int[Array, " S"]) -> SharedVectors:
+        """The entities and the relations' vectors."""
+        return SharedVectors(entities, self.relation_embedding[relations])
 
     def score(
-        self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool
+        self, encoded: SharedVectors, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
-        return self.score_term(encoded, heads, train=train)
+        return total(self.terms(encoded, heads, train=train))
 
     def terms(
-        self, encoded: EncodedEntities, heads: Int[Array, "S H"], *, train: bool
+        self, encoded: SharedVectors, heads: Int[Array, "S H"], *, train: bool
     ) -> dict[str, Float[Array, "S H N"]]:
         """What the score is the sum of, by name."""
-        return self.score_term.terms(encoded, heads, train=train)
+        tables = jnp.broadcast_to(encoded.entities, (len(heads), *encoded.entities.shape))
+        in_slots = EncodedEntities(tables, encoded.relations, projected=None)
+        return self.score_term.terms(in_slots, heads, train=train)
 
 
 def translation_term(config: ConfigDict, sizes: GraphSizes, *, dropout: float = 0.0) -> DecodedOrderScore:

@@ -16,9 +16,8 @@ With `model.attributes` "concat" the values are joined to e_i first (`entity_tab
 from jaxtyping import Array, Int
 
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.encoded import EncodedEntities
 from numcoke_jax.models.entity_table import TableModel, table_model
-from numcoke_jax.models.interface import ModelSpec
+from numcoke_jax.models.interface import ModelSpec, SharedVectors
 from numcoke_jax.models.score import DecodedOrderScore, TranslationScored, translation_term
 
 
@@ -34,8 +33,8 @@ class TransE(TranslationScored, TableModel):
     def setup(self) -> None:
         self.relation_embedding = self.relation_vectors()
 
-    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> EncodedEntities:
-        """The entity table, with dropout in training, once per relation slot."""
+    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> SharedVectors:
+        """The entity table, with dropout in training."""
         return self.same_for_all(self.entities(literals, train=train), relations)
 
 

@@ -109,5 +109,11 @@ def test_decoders_take_what_they_can_score() -> None:
         "model.dim=7 is odd: score.decoder=complex takes pairs of dimensions for complex numbers, set an "
         "even model.dim"
     )
+    gated = {"model__name": "literale", "okcl__weight": 0.0}
+    assert said(**gated, score__decoder="distmult", model__dim=7) == ""
+    assert "score.decoder=complex takes pairs" in said(**gated, score__decoder="complex", model__dim=7)
+    assert said(**gated, score__decoder="tucker") == (
+        "score.decoder=tucker is not for model.name=literale: set it to translation, distmult or complex"
+    )
     elsewhere = said(**alone, model__name="transe")
     assert elsewhere.startswith("score.decoder=complex has no effect with model.name=transe")

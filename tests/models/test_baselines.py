@@ -139,6 +139,8 @@ def test_evaluation_equals_the_loops(name: str) -> None:
 def test_every_norm_way_to_encode_and_depth_equals_the_loops() -> None:
     for name in ("transe", "literale", "rakge"):
         assert_equals_the_loops(name, score__norm=1)
+    for decoder in ("distmult", "complex"):
+        assert_equals_the_loops("literale", score__decoder=decoder)
     assert_equals_the_loops("rakge", attention__heads=3, score__order_weight=0.4)
     assert_equals_the_loops("transe", model__attributes="none")
     assert_equals_the_loops("nrn", model__value_encoding="sinusoidal")

@@ -1,10 +1,11 @@
-"""LiteralE's gate on TransE for one triple, as the docstring of its module has it."""
+"""LiteralE's gate under a decoder for one triple, as the docstring of its module has it."""
 
 from typing import Any
 
 import numpy as np
 
-from tests.oracles import fusion, transe
+from tests.oracles import complex as complex_oracle
+from tests.oracles import distmult, fusion, transe
 from tests.oracles.arithmetic import Parameters, Vector
 
 
@@ -17,7 +18,11 @@ def gated(parameters: Parameters, literals: Any, entity: int) -> Vector:
 
 
 def logit(parameters: Parameters, config: Any, literals: Any, head: int, relation: int, tail: int) -> float:
-    """epsilon - ||e'_h + r - e'_t||_p."""
+    """epsilon - ||e'_h + r - e'_t||_p, or the score of DistMult or ComplEx."""
+    if config.score.decoder != "translation":
+        bilinear = {"distmult": distmult, "complex": complex_oracle}[config.score.decoder]
+        e_h, e_t = (gated(parameters, literals, entity) for entity in (head, tail))
+        return bilinear.score(e_h, parameters["relation_embedding"][relation], e_t)
     count = len(parameters["entity_embedding"])
     table = np.array([gated(parameters, literals, entity) for entity in range(count)])
     return transe.logit_of_table(table, parameters, config, head, relation, tail)
