@@ -7,8 +7,9 @@ entities, NAME_ind train.txt and test.txt over the other half; both have literal
 NAME; the facts in train.txt of NAME_ind are given to it with the question, and nothing is trained again.
 Asked are the facts of test.txt against their reverses: the AUC, and the other order measures.
 
---missing=0.2 hides a fifth of the values of both halves, drawn once: where values alone do not decide, models
-that are fitted to the facts of both halves at once (the references, the order core) are on equal terms.
+--missing=0.2 hides a fifth of the values of both halves, others for each seed: where values alone do not
+decide, models that are fitted to the facts of both halves at once (the references, the order core) are on
+equal terms.
 
 Facts "none" shows the same entities with their values alone.  What the first half is good for is the field
 that a relation compares, and the noise; positions of new entities come from their own values and facts.
@@ -33,6 +34,7 @@ from experiments import sweep
 from experiments.commands import RESUMES, command
 from experiments.references import MODELS, NEEDS_VALUES, REFERENCES, checked
 from experiments.rounds import has_failed, raise_failed, round_command, run_rounds
+from experiments.seeds import mean_and_deviation
 from experiments.table2 import DataSet, data_sets_of
 from numcoke_jax.cli.command_line import Command
 from numcoke_jax.cli.commands import OneLineParser
@@ -48,18 +50,20 @@ from numcoke_jax.system.files import home_path, write_json_atomically
 
 FACTS = ("given", "none")
 SPLITS = ("train", "valid", "test")
+SHARED = ("data", "model", "values", "facts")  # what the rows of all seeds share
 TITLES = {"auc": "AUC", "order_accuracy": "accuracy", "log_loss": "log loss", "tau": "tau"}
 
 Key = tuple[str, str, str]  # data set, model, values
 
 
-def graph_of(folder: Path, scratch: Path, missing: float = 0.0) -> NumericGraph:
+def graph_of(folder: Path, scratch: Path, missing: float = 0.0, seed: int = 0) -> NumericGraph:
     """The graph of a folder that may lack splits: those that it lacks are empty.
 
     Args:
       folder: train.txt, perhaps valid.txt and test.txt, literals.
       scratch: where a complete copy is kept.
-      missing: share of the literals, drawn at random, that the copy lacks.
+      missing: share of the literals that the copy lacks.
+      seed: of which these are.
 
     Raises:
       UserError: the folder or a file is missing or malformed.
@@ -74,7 +78,7 @@ def graph_of(folder: Path, scratch: Path, missing: float = 0.0) -> NumericGraph:
     if (folder / literals).is_file():
         (scratch / literals).parent.mkdir(exist_ok=True)
         lines = (folder / literals).read_bytes().splitlines(keepends=True)
-        kept = np.random.default_rng(0).random(len(lines)) >= missing
+        kept = np.random.default_rng(seed).random(len(lines)) >= missing
         (scratch / literals).write_bytes(b"".join(itertools.compress(lines, kept)))
     graph, report = inspect_folder(scratch)
     if graph is None or report.errors:
@@ -132,8 +136,10 @@ def asked_of(trained: Trained, asked: NumericGraph, *, with_facts: bool) -> dict
 
 def commands_of(
     options: argparse.Namespace, data_sets: Sequence[DataSet], extra: Sequence[str]
-) -> tuple[dict[tuple[Key, int], Command], dict[str, NumericGraph]]:
-    """The command of every run, and by data set the graph that is asked; folders are copied under --out.
+) -> tuple[dict[tuple[Key, int], Command], dict[tuple[str, int], NumericGraph]]:
+    """The command of every run, and by data set and seed the graph that is asked.
+
+    Folders are copied under --out.
 
     Raises:
       UserError: a wrong flag, model, control or folder.
@@ -145,18 +151,18 @@ def commands_of(
             raise UserError(
                 f"--data={data.config} needs a folder: CONFIG@DIR/NAME, with DIR/NAME_ind beside it"
             )
-        folder = home_path(data.folder)
-        copy = options.out / data.name / "graph"
-        known = graph_of(folder, copy, options.missing)
+        folder, out = home_path(data.folder), options.out / data.name
         new = folder.with_name(f"{folder.name}_ind")
-        asked[data.name] = graph_of(new, options.out / data.name / "asked", options.missing)
-        new_ones(known, asked[data.name])
-        for model, control in itertools.product(models, controls):
-            if model in NEEDS_VALUES and control == "removed":
-                continue
-            for seed in sweep.seeds_of(options.seeds):
+        for seed in sweep.seeds_of(options.seeds):
+            copy = out / f"graph-seed{seed}"
+            known = graph_of(folder, copy, options.missing, seed)
+            asked[data.name, seed] = graph_of(new, out / f"asked-seed{seed}", options.missing, seed)
+            new_ones(known, asked[data.name, seed])
+            for model, control in itertools.product(models, controls):
+                if model in NEEDS_VALUES and control == "removed":
+                    continue
                 changes = {**MODELS[model].values, "data.control": control, "data.seed": seed}
-                workdir = options.out / data.name / f"{model}-{control}-seed{seed}"
+                workdir = out / f"{model}-{control}-seed{seed}"
                 config = f"{data.config}:{MODELS[model].preset}"
                 flags = sweep.flags_of(
                     config, changes, workdir, data=str(copy), seed=seed, epochs=options.epochs, extra=extra
@@ -168,7 +174,7 @@ def commands_of(
 def rows_of(
     commands: Mapping[tuple[Key, int], Command],
     reports: Mapping[tuple[Key, int], Mapping[str, Any]],
-    asked: Mapping[str, NumericGraph],
+    asked: Mapping[tuple[str, int], NumericGraph],
 ) -> list[dict[str, Any]]:
     """One row per data set, model, values, seed, and with the new entities' facts or without."""
     rows = []
@@ -176,7 +182,7 @@ def rows_of(
         (data, model, control), seed = which
         if has_failed(report):
             continue
-        graph = controlled_values(asked[data], control, seed=seed)
+        graph = controlled_values(asked[data, seed], control, seed=seed)
         trained = load_trained(commands[which].workdir, lambda _: None)
         for facts in FACTS:
             found = asked_of(trained, graph, with_facts=facts == "given")
@@ -186,18 +192,26 @@ def rows_of(
 
 
 def markdown_of(rows: Sequence[Mapping[str, Any]]) -> str:
-    """One table of all rows."""
+    """One table: mean and deviation over the seeds."""
     headings = ["graph", "model", "values", "facts", *TITLES.values()]
     lines = [f"| {' | '.join(headings)} |", "|---|---|---|---|" + "---:|" * len(TITLES)]
-    for row in rows:
-        lines.append(f"| {' | '.join(cells_of(row))} |")
+    lines += [f"| {' | '.join(cells)} |".replace("\n", " ") for cells in cells_of(rows)]
     return "\n".join([*lines, ""])
 
 
-def cells_of(row: Mapping[str, Any]) -> list[str]:
-    """The row as text."""
-    numbers = ["-" if row[name] is None else f"{row[name]:.4f}" for name in TITLES]
-    return [row["data"], MODELS[row["model"]].name, row["values"], row["facts"], *numbers]
+def cells_of(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """A line of text for what the seeds share, the deviation in a line of its own."""
+    lines = []
+    for which in dict.fromkeys(tuple(row[name] for name in SHARED) for row in rows):
+        same = [row for row in rows if tuple(row[name] for name in SHARED) == which]
+        data, model, values, facts = which
+        cells = [data, MODELS[model].name, values, facts]
+        for name in TITLES:
+            mean, deviation = mean_and_deviation([row[name] for row in same]).values()
+            spread = "" if deviation is None else f"\n±{deviation:.4f}"
+            cells.append("-" if mean is None else f"{mean:.4f}{spread}")
+        lines.append(cells)
+    return lines
 
 
 def show(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -206,9 +220,8 @@ def show(rows: Sequence[Mapping[str, Any]]) -> None:
         table = Table(title=data, caption="test facts among new entities against their reverses")
         for heading in ("model", "values", "facts", *TITLES.values()):
             table.add_column(heading, justify="right" if heading in TITLES.values() else "left")
-        for row in rows:
-            if row["data"] == data:
-                table.add_row(*cells_of(row)[1:])
+        for cells in cells_of([row for row in rows if row["data"] == data]):
+            table.add_row(*cells[1:])
         rich.console.Console(width=80, markup=False, highlight=False).print(table)
 
 

@@ -49,6 +49,8 @@ def test_new_entities_are_asked_with_their_facts_and_without(folder, tmp_path, c
         f"--data=configs/cars.py@{folder}",
         "--models=bounds,bradley_terry",
         "--values=true,removed",
+        "--missing=0.3",
+        "--seeds=0,1",
         f"--out={tmp_path / 'out'}",
     ]
     with tiny_runs.compiled_fast():
@@ -56,8 +58,12 @@ def test_new_entities_are_asked_with_their_facts_and_without(folder, tmp_path, c
         first = (tmp_path / "out" / "new_entities.json").read_bytes()
         assert new_entities.main(arguments) == 0
     assert (tmp_path / "out" / "new_entities.json").read_bytes() == first
-    rows = {(row["model"], row["values"], row["facts"]): row for row in json.loads(first)}
-    assert len(rows) == 8 and {row["count"] for row in rows.values()} == {6}
+    found = json.loads(first)
+    rows = {(row["model"], row["values"], row["facts"]): row for row in found if not row["seed"]}
+    assert len(found) == 16 and {row["count"] for row in found} == {6}
+    aucs = [row["auc"] for row in found if (row["model"], row["facts"]) == ("bounds", "none")]
+    table = (tmp_path / "out" / "new_entities.md").read_text()
+    assert f"| bounds | true | none | {np.mean(aucs[::2]):.4f} ±{np.std(aucs[::2], ddof=1):.4f} |" in table
     assert rows["bounds", "true", "none"]["order_accuracy"] == 1.0  # values alone say it
     assert rows["bradley_terry", "removed", "none"]["order_accuracy"] == 0.5  # nothing is known
     assert rows["bradley_terry", "removed", "given"]["order_accuracy"] == 1.0  # chains of facts do
@@ -78,10 +84,16 @@ def test_wrong_folders_are_refused(data, complaint, tmp_path, capsys):
 
 
 def test_a_share_of_the_values_can_be_hidden(folder, tmp_path):
-    whole, masked, again = (
-        graph_of(folder, tmp_path / name, missing)
-        for name, missing in (("whole", 0.0), ("masked", 0.4), ("again", 0.4))
+    whole, masked, again, other = (
+        graph_of(folder, tmp_path / name, missing, seed)
+        for name, missing, seed in (
+            ("whole", 0.0, 0),
+            ("masked", 0.4, 0),
+            ("again", 0.4, 0),
+            ("other", 0.4, 1),
+        )
     )
+    assert (other.observed != masked.observed).any()
     assert whole.observed.all() and 0 < masked.observed.sum() < whole.observed.sum()
     assert (masked.observed == again.observed).all() and (masked.train == whole.train).all()
     for wrong in ("1", "-0.1", "nan", "some"):
