@@ -61,7 +61,10 @@ class Evaluator:
           params: the model's parameters.
           before_chunk: called before every chunk of heads; may raise to end the evaluation.
         """
-        return summaries(self._rank(params, "valid", self._selection, before_chunk))
+        try:
+            return summaries(self._rank(params, "valid", self._selection, before_chunk))
+        finally:
+            self._scorer.forget()  # training goes on with other parameters, and needs the memory
 
     def filters(self) -> dict[str, KnownTails]:
         """The filters of the reported "ranks" and of the "selection" of a model, for who checks them."""

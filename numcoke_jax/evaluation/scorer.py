@@ -56,6 +56,10 @@ class Scorer:
             self._shared = params, encoded.entities
         return encoded
 
+    def forget(self) -> None:
+        """Let go of the entities that `encode` keeps."""
+        self._shared = None, None
+
     def score(self, params: Any, encoded: Any, heads: Int[Array, " H"]) -> Float[Array, "H columns"]:
         """Logits of all N entities as tails of each head, then a mesh's padding; compiled once per H."""
         return self._jitted_score(params, encoded, heads)

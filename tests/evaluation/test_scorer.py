@@ -58,6 +58,16 @@ def test_shared_entities_are_encoded_once_for_the_same_parameters(
         assert not np.array_equal(moved.entities, found[1].entities)
 
 
+def test_nothing_is_kept_while_training_goes_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tiny_runs.compiled_fast():
+        run, params = run_of(folder, "transe")
+        asked = counted(run.scorer, monkeypatch)
+        run.evaluator.for_selection(params)
+        assert len(asked) == 1
+        run.scorer.encode(params, 0)
+    assert len(asked) == 2
+
+
 def test_entities_that_a_relation_changes_are_encoded_for_each(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
