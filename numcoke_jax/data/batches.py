@@ -221,8 +221,7 @@ class TrainBatches:
 def _known_false(graph: NumericGraph, negatives: str) -> list[np.ndarray]:
     if negatives == "given":
         return [graph.negatives]
-    heads = np.unique(graph.train[:, [HEAD, RELATION]], axis=0)
-    itself = np.column_stack([heads[:, 0], heads[:, 1], heads[:, 0]]).astype(np.int32)
+    itself = graph.index("train").queries[:, [HEAD, RELATION, HEAD]]
     reverse = reversed_facts(graph, graph.train, key="train.negatives", instead="given")
     return [graph.negatives, reverse, itself]
 

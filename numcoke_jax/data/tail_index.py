@@ -151,6 +151,14 @@ def _sorted_facts(facts: np.ndarray, num_entities: int, num_relations: int) -> t
     return keys[distinct], tails[distinct]
 
 
+def distinct_facts(facts: np.ndarray) -> np.ndarray:
+    """The different ones of integer [n, 3] facts, sorted by (relation, head, tail), in their dtype."""
+    entities = int(facts[:, [HEAD, TAIL]].max(initial=0)) + 1
+    keys, tails = _sorted_facts(facts, entities, int(facts[:, RELATION].max(initial=0)) + 1)
+    relations, heads = np.divmod(keys, entities)
+    return np.stack([heads, relations, tails], axis=1).astype(facts.dtype)
+
+
 def sorted_unique(keys: np.ndarray) -> np.ndarray:
     """Like np.unique, whose hash table is slower than sorting for tens of millions of keys."""
     keys = np.sort(keys)

@@ -24,6 +24,7 @@ from numcoke_jax.data.graph import (
     Vocabulary,
     fact_keys,
 )
+from numcoke_jax.data.tail_index import distinct_facts
 from numcoke_jax.system.errors import UserError, did_you_mean, list_some
 
 STREAM, REVERSED_STREAM = 5, 7  # of `data.seed`, so that no other draw changes
@@ -269,4 +270,4 @@ def _with_turned(facts: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """The facts, these rows of them with head and tail exchanged: each once, in the graph's order."""
     facts = facts.copy()
     facts[rows] = facts[rows][:, [TAIL, RELATION, HEAD]]
-    return np.unique(facts[:, [RELATION, HEAD, TAIL]], axis=0)[:, [1, 0, 2]]
+    return distinct_facts(facts)

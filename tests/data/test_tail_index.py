@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from numcoke_jax.data.tail_index import TailIndex
+from numcoke_jax.data.tail_index import TailIndex, distinct_facts
 
 
 def _triples(rows):
@@ -42,6 +42,18 @@ def test_index_holds_each_fact_of_the_union_once(case):
     ):
         assert index.tails[begin:end].tolist() == sorted(expected[head, relation])
     assert index.counts.tolist() == [len(expected[h, r]) for h, r in index.queries.tolist()]
+
+
+@given(sized_triples(), st.booleans(), st.sampled_from([np.int32, np.int64]))
+def test_distinct_facts_are_sorted_and_each_once(case, large, dtype):
+    facts = np.concatenate(case[2:]).astype(dtype)
+    if large and len(facts):  # these ids do not fit into one packed number
+        facts[facts == 0] = 2**31 - 2
+    found = distinct_facts(facts)
+    by_relation = sorted(
+        {tuple(fact) for fact in facts.tolist()}, key=lambda fact: (fact[1], fact[0], fact[2])
+    )
+    assert found.tolist() == [list(fact) for fact in by_relation] and found.dtype == dtype
 
 
 @given(sized_triples())

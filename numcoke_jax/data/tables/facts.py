@@ -20,10 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from numcoke_jax.data.graph import RELATION, SPLITS
+from numcoke_jax.data.graph import SPLITS
 from numcoke_jax.data.tables.cells import TableFile, column_numbers
 from numcoke_jax.data.tables.draws import SPLIT_STREAM, check_integer, check_shares, split_triples, stream
 from numcoke_jax.data.tables.known import joined_names
+from numcoke_jax.data.tail_index import distinct_facts
 from numcoke_jax.system.errors import UserError, plural, plural_of, printable, suggestion
 
 DEFAULT_SHARES = (0.8, 0.1, 0.1)
@@ -137,7 +138,7 @@ def read_facts(tables: Sequence[TableFile], choice: FactChoice) -> FactTable:
     names, relation_ids = _ids([relations[row] for row in rows])
     facts = np.stack([ids[: len(rows)], relation_ids, ids[len(rows) :]], axis=1)
     splits, told = _split(tables, choice, rows, facts)
-    distinct = {split: _distinct(part) for split, part in splits.items()}
+    distinct = {split: distinct_facts(part) for split, part in splits.items()}
     if not len(distinct["train"]):
         raise UserError(f"{where}: split: of {plural(len(rows), 'row')}, none is for training")
     left_out, repeated = len(heads) - len(rows), len(rows) - sum(map(len, distinct.values()))
@@ -179,18 +180,13 @@ def _ids(names: Sequence[str]) -> tuple[tuple[str, ...], np.ndarray]:
     return tuple(known), np.array([places[name] for name in names], np.int64)
 
 
-def _distinct(facts: np.ndarray) -> np.ndarray:
-    """Different facts int64 [n, 3], sorted by (relation, head, tail)."""
-    return np.unique(facts[:, [RELATION, 0, 2]], axis=0)[:, [1, 0, 2]]
-
-
 def _split(
     tables: Sequence[TableFile], choice: FactChoice, rows: np.ndarray, facts: np.ndarray
 ) -> tuple[dict[str, np.ndarray], str]:
     """The facts of each split, those of some rows of the tables, and in words how they were split."""
     if not isinstance(choice.split, str):
         shares = "/".join(f"{share:g}" for share in choice.split)
-        parts = split_triples(_distinct(facts), choice.split, stream(choice.seed, SPLIT_STREAM))
+        parts = split_triples(distinct_facts(facts), choice.split, stream(choice.seed, SPLIT_STREAM))
         return parts, f"at random {shares}, seed {choice.seed}"
     kind, column = choice.split_column()
     for table in tables:
