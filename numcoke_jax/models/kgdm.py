@@ -108,14 +108,16 @@ class KGDM(TableModel):
 
     def generate(self, condition: Float[Array, "S H d"]) -> Float[Array, "S H d"]:
         """F(x_1), on the way from x_T = 0 without noise."""
-        noisy = estimate = jnp.zeros_like(condition)
-        for number in range(STEPS, 0, -1):
-            step = jnp.full((1, 1), number)
-            now, before = (signal(step - back)[..., None] for back in (0, 1))
-            estimate = self.denoiser(noisy, step, condition)
+
+        def denoised(denoiser: Denoiser, noisy: Array, step: Array) -> tuple[Array, None]:
+            now, before = signal(step), signal(step - 1)
+            estimate = denoiser(noisy, step[None, None], condition)
             noise = (noisy - jnp.sqrt(now) * estimate) / jnp.sqrt(1.0 - now)
-            noisy = jnp.sqrt(before) * estimate + jnp.sqrt(1.0 - before) * noise
-        return estimate
+            return jnp.sqrt(before) * estimate + jnp.sqrt(1.0 - before) * noise, None
+
+        # A loop: unrolled, the denoiser would be compiled T times.  x_0 is F(x_1), as a_0 = 1.
+        steps = nn.scan(denoised, variable_broadcast="params", split_rngs={"params": False})
+        return steps(self.denoiser, jnp.zeros_like(condition), jnp.arange(STEPS, 0, -1))[0]
 
 
 def signal(step: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
