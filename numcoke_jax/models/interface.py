@@ -65,7 +65,7 @@ class GraphSizes:
 
 @struct.dataclass
 class SharedVectors:
-    """`encoded` of models whose entities are the same under every relation."""
+    """`encoded` of models whose entities are the same under every relation: ranking encodes them once."""
 
     entities: Any  # float32 [N, d]
     relations: Any  # float32 [S, d]
@@ -76,7 +76,7 @@ class KnowledgeModel(Protocol):
     """A linen module with these methods; `config/models.py` lists the known ones.
 
     `encoded` is the model's own pytree: everything that scoring under S relations needs, computed once per
-    step in training and once per relation in evaluation.
+    step in training and in evaluation once per relation, or once if it is `SharedVectors`.
     """
 
     def init(self, *args: Any, **kwargs: Any) -> Any:
