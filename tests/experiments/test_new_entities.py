@@ -49,8 +49,6 @@ def test_new_entities_are_asked_with_their_facts_and_without(folder, tmp_path, c
         f"--data=configs/cars.py@{folder}",
         "--models=bounds,bradley_terry",
         "--values=true,removed",
-        "--missing=0.3",
-        "--seeds=0,1",
         f"--out={tmp_path / 'out'}",
     ]
     with tiny_runs.compiled_fast():
@@ -58,12 +56,8 @@ def test_new_entities_are_asked_with_their_facts_and_without(folder, tmp_path, c
         first = (tmp_path / "out" / "new_entities.json").read_bytes()
         assert new_entities.main(arguments) == 0
     assert (tmp_path / "out" / "new_entities.json").read_bytes() == first
-    found = json.loads(first)
-    rows = {(row["model"], row["values"], row["facts"]): row for row in found if not row["seed"]}
-    assert len(found) == 16 and {row["count"] for row in found} == {6}
-    aucs = [row["auc"] for row in found if (row["model"], row["facts"]) == ("bounds", "none")]
-    table = (tmp_path / "out" / "new_entities.md").read_text()
-    assert f"| bounds | true | none | {np.mean(aucs[::2]):.4f} ±{np.std(aucs[::2], ddof=1):.4f} |" in table
+    rows = {(row["model"], row["values"], row["facts"]): row for row in json.loads(first)}
+    assert len(rows) == 8 and {row["count"] for row in rows.values()} == {6}
     assert rows["bounds", "true", "none"]["order_accuracy"] == 1.0  # values alone say it
     assert rows["bradley_terry", "removed", "none"]["order_accuracy"] == 0.5  # nothing is known
     assert rows["bradley_terry", "removed", "given"]["order_accuracy"] == 1.0  # chains of facts do
@@ -99,3 +93,17 @@ def test_a_share_of_the_values_can_be_hidden(folder, tmp_path):
     for wrong in ("1", "-0.1", "nan", "some"):
         with pytest.raises(UserError, match=f"--missing: needs a number >= 0 and < 1, got '{wrong}'"):
             new_entities.parser().parse_args([f"--data=configs/cars.py@{folder}", f"--missing={wrong}"])
+
+
+def test_each_seed_hides_other_values_and_the_table_has_their_mean_and_deviation(folder, tmp_path, capsys):
+    out = tmp_path / "out"
+    arguments = [f"--data=configs/cars.py@{folder}", "--models=bounds", "--values=true", f"--out={out}"]
+    with tiny_runs.compiled_fast():
+        assert new_entities.main([*arguments, "--missing=0.5", "--seeds=0,1,2"]) == 0
+    rows = json.loads((out / "new_entities.json").read_text())
+    aucs = [row["auc"] for row in rows if row["facts"] == "none"]
+    assert len(aucs) == 3 and len(set(aucs)) > 1
+    told = f"| bounds | true | none | {np.mean(aucs):.4f} ±{np.std(aucs, ddof=1):.4f} |"
+    assert told in (out / "new_entities.md").read_text()
+    lines = capsys.readouterr().out.splitlines()
+    assert max(len(line) for line in lines if str(tmp_path) not in line) <= 80
