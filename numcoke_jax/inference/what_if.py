@@ -9,6 +9,7 @@ from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.data.tables.cells import column_numbers
 from numcoke_jax.data.variants import SIDES, Change, changed_graph, facts_as_valued
+from numcoke_jax.evaluation.calibration import Calibration
 from numcoke_jax.evaluation.orders import compared_fields
 from numcoke_jax.evaluation.scorer import Scorer
 from numcoke_jax.inference.names import NameIndex
@@ -35,13 +36,18 @@ class Predictors:
         self._chunk = chunk or trained.run.config.eval.chunk
         run = trained.run
         self.own = (
-            trained.predictor() if not chunk else self._predictor(run.graph, run.literals, trained.params)
+            trained.predictor()
+            if not chunk
+            else self._predictor(run.graph, run.literals, trained.params, trained.calibration)
         )
         self._changed: OrderedDict[tuple[int, int, frozenset[Change]], Predictor] = OrderedDict()
         self._changing = threading.Lock()
 
     def changed(self, head: int, tail: int, changes: Sequence[Change]) -> Predictor:
-        """The model if `head` and `tail` had other values; the newest ones are kept."""
+        """The model if `head` and `tail` had other values; the newest ones are kept.
+
+        Only an order core knows probabilities then.
+        """
         with self._changing:
             key = head, tail, frozenset(changes)
             if key in self._changed:
@@ -58,12 +64,15 @@ class Predictors:
         changed = changed_graph(run.graph, head, tail, changes)
         valued = _as_valued(trained, changed, head, tail, changes)
         params = run.refitted(trained.params, run.programs.model, valued)
-        return self._predictor(changed, literals_for(run.config, run.scale, changed), params)
+        # No fact of such values was ever seen, by which a scale of an encoder's scores could be judged.
+        return self._predictor(changed, literals_for(run.config, run.scale, changed), params, Calibration())
 
-    def _predictor(self, graph: NumericGraph, literals: Literals, params: Any) -> Predictor:
+    def _predictor(
+        self, graph: NumericGraph, literals: Literals, params: Any, calibration: Calibration
+    ) -> Predictor:
         model = self.trained.run.programs.model
         scorer = Scorer(model, literals, graph.vocabulary, chunk=self._chunk)
-        return Predictor(graph, scorer, params, self.trained.calibration)
+        return Predictor(graph, scorer, params, calibration)
 
 
 def read_changes(texts: Sequence[str], fields: NameIndex, flag: str, side: str = "head") -> list[Change]:

@@ -28,7 +28,7 @@ ELLIPSIS = "..."
 INDENT = 14  # of what follows a label
 SILENT_SECONDS = 1.5  # after which a person is told what is being waited for
 # Of a probability, within 80 columns.
-WHY_UNKNOWN = "unknown: too few validation facts are like it, in training, or with a category"
+WHY_UNKNOWN = "unknown: training fact, what-if, category, or too few validation facts like it"
 LOADING = "loading the program"  # JAX and what needs it, which commands import once their arguments are right
 
 
