@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from ml_collections import ConfigDict
 
 from numcoke_jax.config.schema import default_config
@@ -13,6 +14,7 @@ from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models import create_model
 from numcoke_jax.models.interface import GraphSizes, KnowledgeModel
+from numcoke_jax.training.step import TrainState, create_state, initial_params
 
 SIZES = GraphSizes(entities=5, relations=2, fields=3)
 
@@ -39,6 +41,13 @@ def random_like(shapes: Any, seed: int = 0, scale: float = 0.7) -> Any:
 def apply(module: Any, parameters: dict, *inputs: Any, **call: Any) -> Any:
     """Linen's apply with the collection "params"."""
     return module.apply({"params": parameters}, *inputs, **call)
+
+
+def created_state(
+    model: KnowledgeModel, optimizer: optax.GradientTransformation, literals: Literals, *, key: jax.Array
+) -> TrainState:
+    """The state before the first step, of parameters drawn from the key."""
+    return create_state(initial_params(model, literals, key=key), optimizer, key=key)
 
 
 def parameters_of(module: Any, *inputs: Any, **call: Any) -> dict:

@@ -3,9 +3,10 @@
     python -m experiments.benchmark.start [--repeats=3] [--json=FILE]
 
 Every line is a command in a fresh process, bound to one core, with a cache folder and a workdir that the
-script makes and removes: "first" finds no compiled function there, "second" finds those of the first.  Shown
-are the least and the most CPU seconds (user and system, all threads) of the repeats, the wall-clock time of
-the fastest, and what was aimed for.  The time to the first step ends after the first epoch, of three steps.
+script makes and removes: "first" finds no compiled function there, "second" finds those of the first.  Python
+keeps its bytecode in the checkout.  Shown are the least and the most CPU seconds (user and system, all
+threads) of the repeats, the wall-clock time of the fastest, and what was aimed for.  The time to the first
+step ends after the first epoch, of three steps.
 """
 
 import contextlib
@@ -130,6 +131,7 @@ def in_a_process(
     """
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "JAX_PLATFORMS": "cpu"}
     environment.pop("JAX_COMPILATION_CACHE_DIR", None)
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # or all modules would be compiled at each start
     began, cores = time.perf_counter(), os.sched_getaffinity(0)
     os.sched_setaffinity(0, {core})  # a child starts with those of its parent
     try:

@@ -1,18 +1,23 @@
-"""Compiled functions that JAX keeps from one process to the next, in the user's cache folder.
+"""Compiled functions that are kept from one process to the next, in the user's cache folder.
 
-JAX decides what can be used again: its keys cover the function, the versions, the flags and the device.
-Beside them stands how long each wait for them was, so that the next one can be announced.
+JAX decides which of those that it compiled can be used again: its keys cover the function, the versions, the
+flags and the device.  It has to trace a function to find its key; what it traced is kept here, for the same
+sources of this package.  Beside them stands how long each wait was, so that the next one can be announced.
 """
 
 import contextlib
+import functools
 import hashlib
+import importlib.metadata
 import json
 import os
+import sys
 import time
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 TIMES_FILE = "seconds.json"
 MOST_TIMES = 400  # of waits that are kept; the oldest go first
@@ -21,6 +26,10 @@ MOST_BYTES = 2**30  # kept; the oldest go first
 LEAST_SECONDS = 0.05  # of compiling, below which keeping costs more than it saves
 ENTRY = "*-cache"  # JAX's files, packed by zlib,
 OTHERWISE_PACKED = b"\x28\xb5\x2f\xfd"  # ... or by zstd where Python has that
+TRACE = "-trace"  # ends the names of files of this package: the hash of a trace, then the trace
+HASH_BYTES = 32
+TRACING = ("jax", "jaxlib", "flax", "optax", "numpy")  # packages whose versions a trace depends on
+NO_MATTER = ("cache", "dump")  # in the names of JAX's settings that change no trace
 
 
 def keep_compiled() -> None:
@@ -69,6 +78,79 @@ def timed(settings: str, shapes: str, clock: Callable[[], float] = time.monotoni
         _write_times(folder, {exact: seconds} if loads else {program: seconds, exact: None})
 
 
+def kept_trace(function: Callable[..., Any], settings: str) -> Callable[..., Any]:
+    """A function that is to be jitted for one device, and is then traced once for all processes.
+
+    A trace is used again for the same settings, shapes, sources of this package, versions and flags.  Where
+    none is kept (`keep_compiled`) the trace takes the same way, except for the file: no bit depends on it.
+
+    Args:
+      function: of trees of arrays; its result is a tree of dicts, lists, tuples and arrays.
+      settings: what it depends on besides its arguments' structure and shapes: all that it captures.
+    """
+
+    def traced(*arguments: Any) -> Any:
+        import jax
+        import jax.export
+
+        leaves, structure = jax.tree.flatten(arguments)
+
+        def flat(*leaves: Any) -> Any:
+            return function(*jax.tree.unflatten(structure, leaves))
+
+        folder, shapes = _folder(), [jax.typeof(leaf) for leaf in leaves]
+        file = None
+        if _in_use(folder):
+            depends = _key(settings), _sources(), _flags(), str(structure), [str(shape) for shape in shapes]
+            file = folder / f"{_hash(repr(depends), digits=None)}{TRACE}"
+        exported = _read_trace(file) if file else None
+        if exported is None:
+            exported = jax.export.export(jax.jit(flat))(*shapes)
+            if file:
+                _write_trace(file, bytes(exported.serialize()))
+        return exported.call(*leaves)
+
+    return traced
+
+
+@functools.cache
+def _sources() -> str:
+    """A hash of this package's sources, of Python and of the packages that its functions are made of."""
+    package = Path(__file__).parents[1]
+    files = {str(path.relative_to(package)): path.read_bytes() for path in sorted(package.rglob("*.py"))}
+    versions = [sys.version, *map(importlib.metadata.version, TRACING)]
+    return _hash(repr((versions, files)), digits=None)
+
+
+def _flags() -> list[tuple[str, Any]]:
+    """JAX's settings that a trace may depend on."""
+    import jax
+
+    values = jax.config.values
+    return sorted((name, values[name]) for name in values if not any(word in name for word in NO_MATTER))
+
+
+def _read_trace(path: Path) -> Any:
+    """What `_write_trace` wrote; None if it is absent or not whole."""
+    import jax.export
+
+    with contextlib.suppress(OSError):
+        content = path.read_bytes()
+        if hashlib.sha256(content[HASH_BYTES:]).digest() == content[:HASH_BYTES]:
+            return jax.export.deserialize(bytearray(content[HASH_BYTES:]))
+    return None
+
+
+def _write_trace(path: Path, trace: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        temporary.write_bytes(hashlib.sha256(trace).digest() + trace)
+        os.replace(temporary, path)
+    except OSError:  # it is traced again
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
 def _told(loads: bool, seconds: float | None, kept: bool) -> str:
     doing = "loading what was compiled before" if loads else "compiling"
     if seconds is not None and seconds >= LEAST_TOLD:
@@ -85,8 +167,8 @@ def _key(settings: str) -> str:
     return _hash(repr((settings, jax.__version__, device.device_kind, cores, flags)))
 
 
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def _hash(text: str, digits: int | None = 16) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:digits]
 
 
 def _in_use(folder: Path) -> bool:

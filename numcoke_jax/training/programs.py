@@ -7,6 +7,7 @@ config compile once.
 import dataclasses
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,9 +23,10 @@ from numcoke_jax.models import MODELS, GraphSizes, create_model
 from numcoke_jax.models.interface import KnowledgeModel
 from numcoke_jax.models.padding import unpadded
 from numcoke_jax.system import random_streams
+from numcoke_jax.system.compiled import kept_trace
 from numcoke_jax.training.losses.objective import Objective
 from numcoke_jax.training.placement import Placement, placement_for
-from numcoke_jax.training.step import TrainState, create_optimizer, create_state, train_step
+from numcoke_jax.training.step import TrainState, create_optimizer, create_state, initial_params, train_step
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,15 +85,21 @@ def _programs(settings: _Settings, sizes: GraphSizes, entities_per_step: int) ->
     fitted = MODELS[config.model.name].fitted  # no moments to keep, and the step is never compiled
     optimizer = optax.identity() if fitted else create_optimizer(config.train, settings.total_steps)
     placement = placement_for(config.mesh)
+    kept = functools.partial(kept_trace, settings=repr((settings.relevant, sizes, entities_per_step)))
+    keep = kept if placement.mesh.size == 1 else lambda function: function
+
+    @keep
+    def new_params(literals: Literals, key: Key[Array, ""]) -> Any:
+        return initial_params(model, unpadded(literals, sizes.entities), key=key)
 
     def new_state(literals: Literals, *, key: Key[Array, ""]) -> TrainState:
-        state = create_state(model, optimizer, unpadded(literals, sizes.entities), key=key)
-        return placement.padded(state)
+        return placement.padded(create_state(new_params(literals, key), optimizer, key=key))
 
     abstract_state = _abstract_state(new_state, _abstract_literals(config, sizes, placement), placement)
     places = jax.tree.map(lambda leaf: leaf.sharding, abstract_state)
 
-    def step(state: TrainState, batch: Batch, literals: Literals) -> tuple[TrainState, jax.Array]:
+    @keep
+    def stepped(state: TrainState, batch: Batch, literals: Literals) -> tuple[list[Any], jax.Array]:
         update = functools.partial(
             train_step, model=step_model, optimizer=optimizer, loss_fn=objective.losses_and_statistics
         )
@@ -100,7 +108,12 @@ def _programs(settings: _Settings, sizes: GraphSizes, entities_per_step: int) ->
             state = placement.padded(state)
         else:  # the sampled rows are taken from the tables as they are: no cost may grow with N
             state, loss = update(state, batch, literals)
-        return state, jnp.where(state.losses.first_nonfinite_step < 0, loss, jnp.nan)
+        loss = jnp.where(state.losses.first_nonfinite_step < 0, loss, jnp.nan)
+        return jax.tree.leaves(state), loss
+
+    def step(state: TrainState, batch: Batch, literals: Literals) -> tuple[TrainState, jax.Array]:
+        leaves, loss = stepped(state, batch, literals)
+        return jax.tree.unflatten(jax.tree.structure(abstract_state), leaves), loss
 
     # It runs once: on the CPU, optimising the code of the many random draws takes longer than drawing.
     options = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None

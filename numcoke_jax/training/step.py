@@ -62,13 +62,15 @@ class TrainState(struct.PyTreeNode):
     losses: LossSums
 
 
-def create_state(
-    model: KnowledgeModel, optimizer: optax.GradientTransformation, literals: Literals, *, key: Key[Array, ""]
-) -> TrainState:
-    """A fresh state; parameters come from the stream "params" of the base key.  Works under jit."""
+def initial_params(model: KnowledgeModel, literals: Literals, *, key: Key[Array, ""]) -> Any:
+    """Parameters from the stream "params" of the base key, as nested dicts of arrays.  Works under jit."""
     one = jnp.zeros((1,), jnp.int32)
     variables = model.init(random_streams.stream(key, "params"), one, one[:, None], literals, train=False)
-    params = variables["params"]
+    return variables["params"]
+
+
+def create_state(params: Any, optimizer: optax.GradientTransformation, *, key: Key[Array, ""]) -> TrainState:
+    """The state before the first step, with these parameters and the base key.  Works under jit."""
     return TrainState(
         step=jnp.zeros((), jnp.int32),
         params=params,

@@ -22,7 +22,7 @@ from numcoke_jax.runs.create import create_run
 from numcoke_jax.system import random_streams
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.training.programs import create_objective
-from numcoke_jax.training.step import LossSums, TrainState, create_state, train_step
+from numcoke_jax.training.step import LossSums, TrainState, train_step
 from numcoke_jax.training.touched_rows import put_rows, take_rows
 from tests import examples, tiny_runs
 from tests.graphs import graph_of, numbered
@@ -194,7 +194,7 @@ def compiled_step(entities: int) -> Any:
 
 
 def fresh_state() -> TrainState:
-    create = functools.partial(create_state, create_model(CONFIG, SIZES), optimizer())
+    create = functools.partial(examples.created_state, create_model(CONFIG, SIZES), optimizer())
     return examples.compiled(create)(examples.literals(SIZES), key=random_streams.base_key(0))
 
 
@@ -272,7 +272,7 @@ def test_memory_of_a_step_does_not_grow_with_the_graph() -> None:
     objective = create_objective(config)
     for entities in (1_000, 50_000):
         sizes = GraphSizes(entities=entities, relations=2, fields=3)
-        new_state = functools.partial(create_state, create_model(config, sizes), optimizer())
+        new_state = functools.partial(examples.created_state, create_model(config, sizes), optimizer())
         literals = examples.literals(sizes)
         state = jax.eval_shape(lambda key: new_state(literals, key=key), random_streams.base_key(0))  # noqa: B023
         step = functools.partial(

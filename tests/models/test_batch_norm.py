@@ -11,7 +11,7 @@ import optax
 from numcoke_jax.models.batch_norm import BatchNorm, with_statistics
 from numcoke_jax.system import random_streams
 from numcoke_jax.training.programs import create_objective
-from numcoke_jax.training.step import create_state, train_step
+from numcoke_jax.training.step import train_step
 from tests import examples
 
 ROWS = examples.normal(2, 3, 4, seed=1, scale=2.0)
@@ -62,7 +62,7 @@ def test_the_step_writes_the_running_statistics_and_the_optimiser_does_not_touch
     optimizer = optax.adamw(0.05, weight_decay=0.5)  # weight decay would shrink them
     literals, batch = examples.literals(), examples.batch()
     objective = create_objective(config)
-    before = create_state(model, optimizer, literals, key=random_streams.base_key(0))
+    before = examples.created_state(model, optimizer, literals, key=random_streams.base_key(0))
     step = functools.partial(
         train_step, model=model, optimizer=optimizer, loss_fn=objective.losses_and_statistics
     )

@@ -13,7 +13,7 @@ from numcoke_jax.data.batches import Batch
 from numcoke_jax.models import create_model
 from numcoke_jax.models.interface import GraphSizes
 from numcoke_jax.training.programs import create_objective
-from numcoke_jax.training.step import TrainState, create_state, train_step
+from numcoke_jax.training.step import TrainState, train_step
 from tests import examples
 
 COUNT = 9
@@ -51,7 +51,7 @@ def test_a_short_training_puts_the_true_tails_first(name: str) -> None:
     step = functools.partial(
         train_step, model=model, optimizer=optimizer, loss_fn=create_objective(config).losses_and_statistics
     )
-    start = create_state(model, optimizer, literals, key=jax.random.key(0))
+    start = examples.created_state(model, optimizer, literals, key=jax.random.key(0))
 
     @examples.compiled
     def trained(state: TrainState) -> TrainState:

@@ -15,7 +15,7 @@ from numcoke_jax.models.transe import TransE
 from numcoke_jax.system import random_streams
 from numcoke_jax.system.errors import UserError
 from numcoke_jax.training.programs import create_objective
-from numcoke_jax.training.step import create_state, train_step
+from numcoke_jax.training.step import train_step
 from tests import examples
 from tests.oracles import transe as oracle
 
@@ -98,7 +98,7 @@ def test_forty_steps_halve_the_loss(name: str) -> None:
     config = examples.config_with(model__name=name, score__dropout=0.0)
     model, _ = examples.model_and_parameters(config)
     optimizer, literals = optax.adam(0.05), examples.literals()
-    create = examples.compiled(functools.partial(create_state, model, optimizer))
+    create = examples.compiled(functools.partial(examples.created_state, model, optimizer))
     state = create(literals, key=random_streams.base_key(0))
     step = examples.compiled(
         functools.partial(

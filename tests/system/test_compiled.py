@@ -7,13 +7,19 @@ import subprocess
 import sys
 import types
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
+from numcoke_jax.config.presets import apply_preset
+from numcoke_jax.runs.create import create_run
 from numcoke_jax.system import compiled
+from numcoke_jax.training import programs
 from tests.tiny_runs import REPOSITORY, config_of, flags_of, numcoke, without_times, write_folder
 
 
@@ -176,6 +182,135 @@ def test_a_full_disk_leaves_no_part_of_the_times(
     monkeypatch.setattr(compiled.os, "replace", full)
     assert told(3.0) == FIRST
     assert list((tmp_path / "cache" / "numcoke_jax" / "compiled").iterdir()) == []
+
+
+class Traced:
+    """A function that counts how often Python runs it."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __call__(self, tree: dict[str, Any], key: Any) -> Any:
+        self.times += 1
+        return {"sum": tree["a"] + tree["b"]}, [jax.random.normal(key, tree["a"].shape)]
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The folder in which traces are kept, for JAX as it is, which keeps nothing itself."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    kept = tmp_path / "cache" / "numcoke_jax" / "compiled"
+    kept.mkdir(parents=True)
+    monkeypatch.setattr(compiled, "_in_use", lambda folder: folder == kept)
+    return kept
+
+
+def numbers(shape: tuple[int, ...] = (3,)) -> tuple[dict[str, Any], Any]:
+    return {"a": jnp.full(shape, 0.1), "b": jnp.arange(3.0)}, jax.random.key(1)
+
+
+def test_a_trace_is_made_once_and_gives_the_bits_of_the_function(folder: Path) -> None:
+    function = Traced()
+    expected = jax.jit(function)(*numbers())
+    for _ in range(3):  # as in three processes: nothing is left of an earlier trace
+        jax.clear_caches()
+        found = jax.jit(compiled.kept_trace(function, "paper"), donate_argnums=0)(*numbers())
+        assert str(jax.tree.structure(found)) == str(jax.tree.structure(expected))
+        assert all(map(np.array_equal, jax.tree.leaves(found), jax.tree.leaves(expected)))
+    assert function.times == 2
+    assert [path.suffix for path in folder.iterdir()] == [""] and len(list(folder.glob("*-trace"))) == 1
+
+
+def test_other_settings_shapes_flags_or_sources_are_traced_anew(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    function = Traced()
+
+    def traced_anew(settings: str = "paper", shape: tuple[int, ...] = (3,)) -> bool:
+        before = function.times
+        jax.jit(compiled.kept_trace(function, settings))(*numbers(shape))
+        return function.times > before
+
+    assert traced_anew() and not traced_anew()
+    assert traced_anew(settings="numeric") and traced_anew(shape=(2, 3))
+    monkeypatch.setattr(compiled, "_flags", lambda: [("jax_default_matmul_precision", "highest")])
+    assert traced_anew()
+    monkeypatch.setattr(compiled, "_sources", lambda: "of another version")
+    assert traced_anew() and not traced_anew()
+    assert len(list(folder.glob("*-trace"))) == 5
+
+
+def test_settings_of_jax_are_looked_at_but_those_of_its_files_are_not() -> None:
+    names = {name for name, _ in compiled._flags()}
+    assert {"jax_enable_x64", "jax_default_matmul_precision", "jax_threefry_partitionable"} <= names
+    assert not any("cache" in name for name in names)
+
+
+def test_the_sources_of_the_package_and_versions_are_hashed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    package = tmp_path / "package"
+    (package / "system").mkdir(parents=True)
+    monkeypatch.setattr(compiled, "__file__", str(package / "system" / "compiled.py"))
+    (package / "model.py").write_text("1")
+
+    def sources() -> str:
+        return compiled._sources.__wrapped__()
+
+    found = [sources(), sources()]
+    assert found[0] == found[1]
+    (package / "model.py").write_text("2")
+    found.append(sources())
+    (package / "model.py").rename(package / "other.py")
+    found.append(sources())
+    monkeypatch.setattr(compiled.importlib.metadata, "version", lambda package: f"{package} 0.0.1")
+    found.append(sources())
+    assert len(set(found)) == 4
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda trace: trace[:-1], lambda _: b"", lambda trace: trace[:40] + b"x" * 9]
+)
+def test_a_damaged_trace_is_made_again(folder: Path, damage: Callable[[bytes], bytes]) -> None:
+    function = Traced()
+    for times in (1, 2, 2):
+        jax.jit(compiled.kept_trace(function, "paper"))(*numbers())
+        assert function.times == times
+        (trace,) = folder.iterdir()
+        if times == 1:
+            trace.write_bytes(damage(trace.read_bytes()))
+
+
+def test_a_full_disk_leaves_no_part_of_a_trace(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(compiled.os, "replace", full)
+    jax.jit(compiled.kept_trace(Traced(), "paper"))(*numbers())
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("preset", ["distmult", pytest.param("paper", marks=pytest.mark.slow), "rule"])
+def test_a_step_from_a_kept_trace_gives_the_bits_of_one_without(folder: Path, preset: str) -> None:
+    """Parameters, moments and losses; of the paper's model and of one that reads facts, too."""
+    config = config_of(write_folder(folder.parent / "graph", entities=9))
+    apply_preset(config, preset)
+    config.model.dim, config.model.attribute_dim, config.query.filters = 12, 20, 2
+    found, files = [], []
+    for kept in (False, True, True):
+        programs._programs.cache_clear()
+        jax.clear_caches()
+        with pytest.MonkeyPatch.context() as patch:
+            if not kept:
+                patch.setattr(compiled, "_in_use", lambda folder: False)
+            run = create_run(config)
+            state, loss = run.programs.step(run.random_state(), run.batch(0), run.literals)
+        found.append([np.asarray(leaf) for leaf in jax.tree.leaves((state.replace(key=None), loss))])
+        files.append({path.name for path in folder.glob("*-trace")})
+    programs._programs.cache_clear()
+    assert not files[0] and files[1] == files[2] and len(files[1]) >= 2
+    for other in found[1:]:
+        assert all(map(np.array_equal, found[0], other))
 
 
 @pytest.mark.slow  # three processes

@@ -13,7 +13,7 @@ import pytest
 from numcoke_jax.system import random_streams
 from numcoke_jax.training.losses.objective import Objective
 from numcoke_jax.training.programs import create_objective
-from numcoke_jax.training.step import PARTS, LossSums, TrainState, create_state, train_step
+from numcoke_jax.training.step import PARTS, LossSums, TrainState, train_step
 from tests import examples
 
 pytestmark = pytest.mark.usefixtures("short_blocks")
@@ -47,7 +47,7 @@ def step() -> Any:
 def fresh_state(seed: int = 0) -> TrainState:
     @examples.compiled
     def create(key: jax.Array) -> TrainState:
-        return create_state(model(), OPTIMIZER, examples.literals(), key=key)
+        return examples.created_state(model(), OPTIMIZER, examples.literals(), key=key)
 
     return create(random_streams.base_key(seed))
 
