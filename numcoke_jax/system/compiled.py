@@ -86,7 +86,8 @@ def kept_trace(function: Callable[..., Any], settings: str) -> Callable[..., Any
 
     Args:
       function: of trees of arrays; its result is a tree of dicts, lists, tuples and arrays.
-      settings: what it depends on besides its arguments' structure and shapes: all that it captures.
+      settings: which function it is, and what it depends on besides its arguments' structure and shapes: all
+        that it captures.
     """
 
     def traced(*arguments: Any) -> Any:
@@ -99,10 +100,8 @@ def kept_trace(function: Callable[..., Any], settings: str) -> Callable[..., Any
             return function(*jax.tree.unflatten(structure, leaves))
 
         folder, shapes = _folder(), [jax.typeof(leaf) for leaf in leaves]
-        file = None
-        if _in_use(folder):
-            depends = _key(settings), _sources(), _flags(), str(structure), [str(shape) for shape in shapes]
-            file = folder / f"{_hash(repr(depends), digits=None)}{TRACE}"
+        depends = settings, structure, shapes
+        file = folder / f"{_key_of_trace(*map(str, depends))}{TRACE}" if _in_use(folder) else None
         exported = _read_trace(file) if file else None
         if exported is None:
             exported = jax.export.export(jax.jit(flat))(*shapes)
@@ -111,6 +110,10 @@ def kept_trace(function: Callable[..., Any], settings: str) -> Callable[..., Any
         return exported.call(*leaves)
 
     return traced
+
+
+def _key_of_trace(settings: str, structure: str, shapes: str) -> str:
+    return _hash(repr((_key(settings), structure, shapes, _sources(), _flags())), digits=None)
 
 
 @functools.cache
@@ -142,7 +145,7 @@ def _read_trace(path: Path) -> Any:
 
 
 def _write_trace(path: Path, trace: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    temporary = path.with_name(f".{path.name}.part")  # the same for all: a damaged one is not read
     try:
         temporary.write_bytes(hashlib.sha256(trace).digest() + trace)
         os.replace(temporary, path)

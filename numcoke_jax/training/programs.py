@@ -85,8 +85,10 @@ def _programs(settings: _Settings, sizes: GraphSizes, entities_per_step: int) ->
     fitted = MODELS[config.model.name].fitted  # no moments to keep, and the step is never compiled
     optimizer = optax.identity() if fitted else create_optimizer(config.train, settings.total_steps)
     placement = placement_for(config.mesh)
-    kept = functools.partial(kept_trace, settings=repr((settings.relevant, sizes, entities_per_step)))
-    keep = kept if placement.mesh.size == 1 else lambda function: function
+
+    def keep(function: Callable[..., Any]) -> Callable[..., Any]:
+        depends = function.__name__, settings.relevant, sizes, entities_per_step
+        return kept_trace(function, repr(depends)) if placement.mesh.size == 1 else function
 
     @keep
     def new_params(literals: Literals, key: Key[Array, ""]) -> Any:
