@@ -160,7 +160,7 @@ _KEYS = (
         "extension: infer the order of relations that compare (models/order_core)"),
 
     _model("okcl.weight", 0.3, number(0.0, 1e4),
-        "lambda, weight of the loss besides BCE: contrastive, mtkgnn's value error, cone's angles; 0: none"),
+        "lambda, weight of the loss besides BCE: contrastive, complex' cubed norms, cone's angles; 0: none"),
     _model("okcl.k", 5, integer(1, 100_000), "positives and negatives kept per (head, relation)"),
     _model("okcl.temperature", 1.0, number(1e-4, 1e4), "tau, > 0"),
     _model("okcl.sampling", "cosine", choice("cosine", "random"),

@@ -5,13 +5,14 @@ Source: Trouillon et al., "Complex Embeddings for Simple Link Prediction", ICML 
     score = Re(sum_k h_k r_k conj(t_k))         h, r, t complex vectors of d / 2 entries
 
 A vector is stored as d real numbers, the d / 2 real parts first.  Trained with this package's BCE over all
-entities instead of sampled negatives; without the paper's L2 penalty, for which `train.weight_decay` stands.
+entities instead of sampled negatives; without the paper's L2 penalty, for which `train.weight_decay` stands,
+or as second loss DistMult's, of complex moduli.
 """
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from numcoke_jax.models.distmult import DistMult
+from numcoke_jax.models.distmult import DistMult, cubed_norms
 from numcoke_jax.models.entity_table import table_model
 from numcoke_jax.models.interface import ModelSpec
 from numcoke_jax.models.ops import pairwise
@@ -62,4 +63,10 @@ class ComplEx(DistMult):
         return complex_product(heads, relations)
 
 
-MODEL = ModelSpec(table_model(ComplEx), per_entity=("embedding",))
+def moduli(vectors: Float[Array, "*rows d"]) -> Float[Array, "*rows half"]:
+    """Those of the complex entries; the gradient of an entry of 0 is 0, not NaN."""
+    squares = jnp.square(vectors).reshape(*vectors.shape[:-1], 2, -1).sum(-2)
+    return jnp.where(squares > 0.0, jnp.sqrt(jnp.where(squares > 0.0, squares, 1.0)), 0.0)
+
+
+MODEL = ModelSpec(table_model(ComplEx), per_entity=("embedding",), second_loss=cubed_norms(moduli))

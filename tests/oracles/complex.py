@@ -19,6 +19,13 @@ def logit(params: Any, config: Any, literals: Any, head: int, relation: int, tai
     return score(e_h, params["relation_embedding"][relation], e_t)
 
 
+def cubed_norm(params: Any, config: Any, literals: Any, head: int, relation: int, tail: int) -> float:
+    """The same of moduli."""
+    e_h, e_t = (entity_table.entity(params["entities"], config, literals, i) for i in (head, tail))
+    vectors = map(complex_vector, (e_h, params["relation_embedding"][relation], e_t))
+    return sum(abs(x) ** 3 for vector in vectors for x in vector)
+
+
 def score(e_h: np.ndarray, e_r: np.ndarray, e_t: np.ndarray) -> float:
     """Of three vectors of d numbers."""
     h, r, t = map(complex_vector, (e_h, e_r, e_t))

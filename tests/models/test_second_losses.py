@@ -1,4 +1,4 @@
-"""Second losses of BiGI, SLiCE and ConE against loops; what BiGI and SLiCE draw."""
+"""Second losses of BiGI, SLiCE, ConE, DistMult and ComplEx against loops; what BiGI and SLiCE draw."""
 
 import dataclasses
 import functools
@@ -12,9 +12,11 @@ import pytest
 
 import numcoke_jax.models.slice
 from numcoke_jax.models import MODELS
+from numcoke_jax.models.complex import moduli
 from numcoke_jax.models.cone import angle, below, directions, half_opening
 from tests import examples
-from tests.oracles import bigi, cone
+from tests.oracles import bigi, cone, distmult
+from tests.oracles import complex as complex_oracle
 from tests.oracles import slice as slice_oracle
 
 BATCH = examples.batch()
@@ -100,6 +102,22 @@ def test_cones_loss_is_how_far_facts_are_outside() -> None:
                 planes += order != 0.0
         assert count == planes > 0
         np.testing.assert_allclose(total, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("name", "oracle"), [("distmult", distmult), ("complex", complex_oracle)])
+def test_the_cubed_norms_are_those_of_the_facts_of_a_batch(name: str, oracle: Any) -> None:
+    with jax.enable_x64(True):
+        config, exact, literals, _, (total, count) = in_training(name)
+        facts = np.argwhere(np.asarray(BATCH.labels & BATCH.mask[..., None])).tolist()
+        triples = [(int(BATCH.heads[s, h]), int(BATCH.relations[s]), tail) for s, h, tail in facts]
+        assert count == len(triples) > 0
+        expected = sum(oracle.cubed_norm(exact, config, literals, *triple) for triple in triples)
+        np.testing.assert_allclose(total, expected, rtol=1e-9)
+
+
+def test_the_gradient_of_a_modulus_of_zero_is_zero() -> None:
+    gradient = jax.grad(lambda vector: moduli(vector).sum())(np.array([3.0, 0.0, 4.0, 0.0]))
+    np.testing.assert_allclose(gradient, [0.6, 0.0, 0.8, 0.0], rtol=1e-6)
 
 
 def test_what_a_relation_of_cone_leads_to_is_in_the_cone() -> None:
