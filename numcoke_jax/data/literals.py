@@ -11,8 +11,9 @@ tells it from a true 0.
 | zscore | (x - mean) / standard deviation (of the population) | 0 |
 | none | itself; must fit into float32 | itself |
 
-Values that were not seen when the scale was fitted are clipped to the fitted range by minmax and
-quantile (which interpolates between its fitted values), and to +-`ZSCORE_LIMIT` by zscore.
+Of values that were not seen when the scale was fitted, minmax clips those beyond the fitted range, zscore
+those beyond +-`ZSCORE_LIMIT`.  Quantile keeps the order of all: it interpolates between its fitted values,
+and a value beyond them has half of the share that is left, or less the further away it is.
 """
 
 import dataclasses
@@ -28,6 +29,10 @@ from numcoke_jax.system.errors import UserError
 
 KINDS = choices("data.normalize")
 ZSCORE_LIMIT = 1e6
+BEYOND_STEP = (
+    0.25  # of the normal score of a quantile, for each factor of e in the distance from the fitted values
+)
+FURTHEST_SCORE = 8.0  # that it comes near to: 1 less its share is not yet 1 in float64
 _CONSTANTS = {
     "minmax": {"minimum", "maximum"},
     "quantile": {"values", "shares"},
@@ -175,11 +180,35 @@ def _scale_quantile(column: np.ndarray, constants: dict[str, np.ndarray]) -> np.
     values, shares = constants["values"], constants["shares"]
     if len(values) == 0:
         return np.full(len(column), 0.5)
-    column = np.clip(column, values[0], values[-1])
-    right = np.searchsorted(values, column)  # the first fitted value that is not smaller
-    left = np.where(values[right] == column, right, right - 1)
-    step = np.where(left == right, 0.0, _fraction(column, values[left], values[right]))
-    return shares[left] + step * (shares[right] - shares[left])
+    within = np.clip(column, values[0], values[-1])
+    right = np.searchsorted(values, within)  # the first fitted value that is not smaller
+    left = np.where(values[right] == within, right, right - 1)
+    step = np.where(left == right, 0.0, _fraction(within, values[left], values[right]))
+    scaled = shares[left] + step * (shares[right] - shares[left])
+    below, above = column < values[0], column > values[-1]
+    scaled[below] = _share_beyond(column[below], float(values[0]), values, float(shares[0]))
+    scaled[above] = 1.0 - _share_beyond(column[above], float(values[-1]), values, float(1.0 - shares[-1]))
+    return scaled
+
+
+def _share_beyond(column: np.ndarray, end: float, values: np.ndarray, left: float) -> np.ndarray:
+    """The share that lies still further out than values beyond the last fitted one, less than half of `left`.
+
+    From the normal score of that half they move on with the logarithm of the distance in mean gaps: new
+    values next to each other stay apart on the order core's scale, and one a million gaps away has no score
+    of a million, which a regression would take at its word.
+    """
+    if not len(column):
+        return column
+    from scipy.special import ndtr, ndtri  # seldom needed, and slow to import
+
+    count = max(len(values) - 1, 1)
+    gap = values[-1] / count - values[0] / count or abs(end) or 1.0
+    with np.errstate(over="ignore"):
+        steps = BEYOND_STEP * np.log1p(np.abs(column - end) / gap)
+    start = ndtri(left / 2)
+    room = FURTHEST_SCORE + start
+    return ndtr(start + room * np.expm1(-steps / room))
 
 
 def _scale_zscore(column: np.ndarray, constants: dict[str, np.ndarray]) -> np.ndarray:

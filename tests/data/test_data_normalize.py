@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -136,13 +137,34 @@ def test_minmax_and_zscore_follow_their_definitions(column: np.ndarray) -> None:
     )
 
 
-def test_unseen_values_interpolate_between_quantiles_and_are_clipped_outside() -> None:
+def test_unseen_values_interpolate_between_quantiles_and_are_clipped_outside_other_scales() -> None:
     # Fitted: 0 -> 1/6, 10 -> 1/2, 20 -> 5/6. A quarter of the way from 0 to 10: 1/6 + (1/2 - 1/6) / 4 = 1/4
-    np.testing.assert_allclose(
-        scaled([0, 10, 20], "quantile", [2.5, 10, 15, -100, 1e9]), [1 / 4, 1 / 2, 2 / 3, 1 / 6, 5 / 6]
-    )
+    np.testing.assert_allclose(scaled([0, 10, 20], "quantile", [2.5, 10, 15]), [1 / 4, 1 / 2, 2 / 3])
     assert scaled([0, 10], "minmax", [-1, 2.5, 11]) == [0, 0.25, 1]
     assert scaled([0, 1e-300], "zscore", [LARGEST, -LARGEST]) == [1e6, -1e6]
+
+
+@given(column=COLUMNS, outside=hnp.arrays(np.float64, 9, elements=st.floats(-LARGEST, LARGEST)))
+def test_quantiles_keep_the_order_of_values_beyond_the_fitted_ones(
+    column: np.ndarray, outside: np.ndarray
+) -> None:
+    outside = np.sort(outside[(outside < column.min()) | (outside > column.max())])
+    numbers = column.tolist()
+    found, fitted = np.array(scaled(numbers, "quantile", outside.tolist())), scaled(numbers, "quantile")
+    below = outside < column.min()
+    assert (np.diff(found) >= 0).all() and ((found > 0) & (found < 1)).all()
+    assert (found[below] <= min(fitted) / 2 + 1e-12).all() and (
+        1 - found[~below] <= (1 - max(fitted)) / 2 + 1e-12
+    ).all()
+
+
+def test_values_beyond_the_fitted_ones_are_apart_on_the_scale_of_normal_scores() -> None:
+    """By more than the least noise of a scale of 40 values, 0.2 / 40, and no further than a score of 8."""
+    near, far = [40, 41, 42, 50, 100, 120], [1e3, 1e4, 1e6, 1e9, LARGEST]
+    scores = scipy.stats.norm.ppf(scaled(list(range(40)), "quantile", [39, *near, *far]))
+    assert (np.diff(scores) > 0.02).all() and scores[-1] < 8.0
+    mirrored = scaled(list(range(40)), "quantile", [39.0 - value for value in [39, *near, *far]])
+    np.testing.assert_allclose(scipy.stats.norm.ppf(mirrored), -scores, rtol=2e-3)
 
 
 @given(column=COLUMNS, kind=st.sampled_from(SCALES))

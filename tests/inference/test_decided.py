@@ -121,7 +121,6 @@ def test_another_compared_value_moves_the_rank_the_right_way(side: str, value: f
     what_if = found["what_if"]
     assert (what_if["probability"] > 0.99) if up else (what_if["probability"] < 0.05)
     assert (what_if["score"] > found["score"]) == up or what_if["score"] == pytest.approx(found["score"])
-    assert what_if["moved"]
 
 
 def test_a_tail_whose_value_falls_below_all_is_likelier() -> None:
@@ -131,6 +130,19 @@ def test_a_tail_whose_value_falls_below_all_is_likelier() -> None:
         found = explain(trained, middle, 0, upper, [Change("tail", 0, -9.0)])
     assert found["probability"] < 0.05 < 0.95 < found["what_if"]["probability"]
     assert found["what_if"]["rank"] < found["rank"]
+
+
+@pytest.mark.parametrize("further", [0.01, 1.0, 1e6])
+def test_a_value_beyond_all_others_is_above_the_highest_and_below_the_lowest(further: float) -> None:
+    holes, trained = known()
+    order = np.argsort(holes.values[:, 0])
+    middle, highest, lowest = int(order[15]), int(order[-1]), int(order[0])
+    ends = float(holes.values[highest, 0]) + further, float(holes.values[lowest, 0]) - further
+    with compiled_fast():
+        upwards = explain(trained, middle, 0, highest, [Change("head", 0, ends[0])])
+        downwards = explain(trained, lowest, 0, middle, [Change("tail", 0, ends[1])])
+    assert upwards["probability"] < 0.01 and upwards["what_if"]["probability"] > 0.99
+    assert downwards["probability"] < 0.01 and downwards["what_if"]["probability"] > 0.99
 
 
 def test_a_value_that_is_missing_leaves_the_place_to_the_facts() -> None:
