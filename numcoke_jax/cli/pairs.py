@@ -47,6 +47,12 @@ def read_pairs(path: Path, names: Names, relation: str | None) -> np.ndarray:
                 f"{where}: needs 2 or 3 {kind}-separated columns (head, tail, or head, relation, tail), "
                 f"found {len(cells)}: {printable(' '.join(cells))}"
             )
+        if number == 1 and cells[0] not in names.entities and cells[-1] not in names.entities:
+            header = "call them head,tail or head,relation,tail" if path.suffix == ".csv" else "remove line 1"
+            raise UserError(
+                f"{where}: there is neither an entity {printable(repr(cells[0]))} nor "
+                f"{printable(repr(cells[-1]))}; if these are the columns' names, {header}"
+            )
         head, tail = (names.entities.id(cell, where) for cell in (cells[0], cells[-1]))
         triples.append((head, names.relations.id(cells[1], where) if given is None else given, tail))
     if not triples:
@@ -56,6 +62,10 @@ def read_pairs(path: Path, names: Names, relation: str | None) -> np.ndarray:
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """(line number, cells) of the lines that are not blank, without the header of a .csv."""
+    if path.suffix.lower() in (".parquet", ".xlsx"):
+        raise UserError(
+            f"--pairs={shown_path(path)}: pairs are read from text; save it as .csv, or with tabs"
+        )
     for number, line in name_lines(path, f"--pairs={shown_path(path)}"):
         if path.suffix != ".csv":
             yield number, line.split("\t")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from numcoke_jax.cli.answer_files import Columns, answer_writer
+from numcoke_jax.cli.columns import split_names
 from numcoke_jax.cli.explain_view import figure, show
 from numcoke_jax.cli.pairs import read_pairs, show_pairs
 from numcoke_jax.cli.query_files import name_lines, read_queries
@@ -124,8 +125,9 @@ def _new_entities(options: argparse.Namespace, trained: Trained, console: Consol
     reading = Reading(options.dates, options.parse)
     table = dataclasses.replace(read_table(options.entities), reading=reading)
     facts = read_facts(options.facts) if options.facts is not None else ()
+    name = split_names("--name", options.name, table.columns) if options.name else ()
     hidden = trained.names.fields.hidden
-    new, notices = read_new_entities(table, trained.run.graph, options.name, facts, hidden)
+    new, notices = read_new_entities(table, trained.run.graph, name, facts, hidden)
     if _asks_places(options):  # which the model's vectors and scores have no part in
         for notice in notices:
             console.note(notice)

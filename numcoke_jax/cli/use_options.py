@@ -92,7 +92,7 @@ def _predict_flags(parser: OneLineParser) -> None:
     parser.add_argument("--entities", **FILE, help=new)
     cover = "target coverage of places (0.9)"
     parser.add_argument("--level", type=_share, metavar="SHARE", help=cover)
-    parser.add_argument("--name", default="", **NAME, help="the column with their names (the first)")
+    parser.add_argument("--name", default="", **NAME, help="the columns with their names (the first)")
     add_reading_options(parser)
     parser.add_argument("--facts", **FILE, help="facts about them: head <tab> relation <tab> tail")
     parser.add_argument("--exclude_self", action="store_true", help="the head is not a candidate")

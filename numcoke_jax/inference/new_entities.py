@@ -17,7 +17,7 @@ import pandas as pd
 from numcoke_jax.data.files.lines import FACT_COLUMNS, TextFile, line_numbers, plain_file, read_triples
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.tables.cells import SAVED_INDEX, TableFile
-from numcoke_jax.data.tables.known import conversions, field_column
+from numcoke_jax.data.tables.known import conversions, field_column, joined_names
 from numcoke_jax.data.tables.own import no_text
 from numcoke_jax.inference.names import NameIndex
 from numcoke_jax.runs.unseen import NewEntities, has_vectors, knows_unknown
@@ -74,7 +74,7 @@ def given_facts(facts: pd.DataFrame | Iterable[Iterable[Any]], what: str = "fact
 def read_new_entities(
     table: TableFile,
     graph: NumericGraph,
-    name_column: str = "",
+    name: Sequence[str] = (),
     facts: Sequence[NamedFact] = (),
     hidden: Mapping[str, str] | None = None,
 ) -> tuple[NewEntities, list[str]]:
@@ -84,7 +84,7 @@ def read_new_entities(
       table: a column of names, and columns named like the graph's fields, in any order; its `reading` says
         which cells are numbers.
       graph: what the model was trained on.
-      name_column: the column of names; "": the first, which must have a title.
+      name: the columns that name an entity, joined by ", "; none: the first, which must have a title.
       facts: about the new entities, each of which may be head or tail; with some, no value is needed.
       hidden: fields that the model is not given -> what hides them.
 
@@ -94,9 +94,9 @@ def read_new_entities(
         saved; or a fact has an unknown name or no new entity.
     """
     hidden = hidden or {}
-    column = _name_column(table, name_column, (*graph.vocabulary.fields, *hidden))
-    names = _new_names(table, column, graph)
-    values, observed, others, notices = _values(table, column, len(names), graph)
+    name = tuple(name) or (_first_column(table, (*graph.vocabulary.fields, *hidden)),)
+    names = _new_names(table, name, graph)
+    values, observed, others, notices = _values(table, name, len(names), graph)
     relations = [title for title in others if title in graph.vocabulary.relations]
     kept_from_it = [f"{title} (by {hidden[title]})" for title in others if title in hidden]
     others = [title for title in others if title not in relations and title not in hidden]
@@ -117,16 +117,17 @@ def read_new_entities(
     return dataclasses.replace(new, facts=_fact_ids(facts, graph, names)), notices
 
 
-def _name_column(table: TableFile, name_column: str, fields: Sequence[str]) -> str:
-    column = name_column or next(iter(table.columns))
-    if not name_column and _is_index(column):
+def _first_column(table: TableFile, fields: Sequence[str]) -> str:
+    """The one that names the entities where none is given."""
+    column = next(iter(table.columns))
+    if _is_index(column):
         title = f"is called {column!r}" if column else "has no title"
         raise UserError(
             f"{table.where}: the first column must name the entities but {title}, like the row numbers that "
             "pandas saves; write the table without them (to_csv(..., index=False)), put the column of names "
             "first, or give it with --name"
         )
-    if not name_column and column in fields:
+    if column in fields:
         raise UserError(
             f"{table.where}: the first column must name the entities but is {column!r}, a field of "
             "the graph; put the column of names first, or give it with --name"
@@ -134,8 +135,8 @@ def _name_column(table: TableFile, name_column: str, fields: Sequence[str]) -> s
     return column
 
 
-def _new_names(table: TableFile, column: str, graph: NumericGraph) -> list[str]:
-    names = table.names(column)
+def _new_names(table: TableFile, columns: Sequence[str], graph: NumericGraph) -> list[str]:
+    names = joined_names(table, columns)
     known, seen = NameIndex("entity", graph.vocabulary.entities), set()
     for row, name in enumerate(names, 1):
         problem = "has no name" if not name else "repeats a name" if name in seen else ""
@@ -148,7 +149,7 @@ def _new_names(table: TableFile, column: str, graph: NumericGraph) -> list[str]:
 
 
 def _values(
-    table: TableFile, column: str, count: int, graph: NumericGraph
+    table: TableFile, name: Sequence[str], count: int, graph: NumericGraph
 ) -> tuple[np.ndarray, np.ndarray, list[str], list[str]]:
     """Values and what is observed, [n, M] each, the titles of other columns, and what was converted."""
     fields = NameIndex("field", graph.vocabulary.fields)
@@ -157,7 +158,7 @@ def _values(
     others: list[str] = []
     notices: list[str] = []
     for title in table.columns:
-        if title == column:
+        if title in name:
             continue
         if title not in fields:
             if not _is_index(title):

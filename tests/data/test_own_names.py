@@ -31,6 +31,16 @@ def test_a_name_that_repeats_in_many_rows_is_refused_with_the_columns_that_are_u
         NumericKG.from_table(exact, name="Name", relations="Horsepower")
 
 
+def test_texts_are_proposed_as_names_before_numbers_and_dates() -> None:
+    rows = [(f"song {i % 4}", f"artist {i // 4}", f"2001-01-{1 + i:02d}", 1000 + i) for i in range(12)]
+    songs = pd.DataFrame(rows, columns=["song", "artist", "released", "streams"])
+    with pytest.raises(UserError, match="several; unique are 'song' with 'artist'; or name"):
+        NumericKG.from_table(songs, name="song")
+    numbered = songs.drop(columns="artist")
+    with pytest.raises(UserError, match="several; unique are 'released', 'streams'; or name"):
+        NumericKG.from_table(numbered, name="song")
+
+
 @pytest.mark.parametrize(
     ("rows", "repeats", "refused"),
     [(5, 1, False), (5, 2, True), (30, 3, False), (30, 4, True), (600, 6, False), (600, 7, True)],

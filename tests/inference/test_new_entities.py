@@ -148,9 +148,12 @@ def test_a_table_of_new_entities_is_read_by_the_names_of_its_columns() -> None:
     assert new.observed.tolist() == [[True, False], [False, False]]
     more = extended_graph(graph, new)
     assert more.vocabulary.entities[8:] == ("a", "b") and more.values[8].tolist() == [3.0, 0.0]
-    assert read_new_entities(table, graph, "who")[0].names == new.names
+    assert read_new_entities(table, graph, ["who"])[0].names == new.names
+    several = TableFile("new.csv", {"who": ["a", "a"], "year": ["7", "8"], "size": ["3", "4"]})
+    new, notices = read_new_entities(several, graph, ["who", "year"])
+    assert new.names == ("a, 7", "a, 8") and new.values[:, 0].tolist() == [3.0, 4.0] and notices == []
     behind = TableFile("new.csv", {"size": ["3", ""], "who": ["a", "b"]})
-    assert read_new_entities(behind, graph, "who")[0].names == new.names
+    assert read_new_entities(behind, graph, ["who"])[0].names == ("a", "b")
 
 
 def test_a_column_of_a_hidden_field_says_what_hides_it(tmp_path: Path) -> None:
@@ -223,10 +226,10 @@ def test_row_numbers_that_pandas_saved_are_no_names(title: str, said: str) -> No
     message = str(caught.value)
     assert message.startswith(f"new.csv: the first column must name the entities but {said}, like the row")
     assert "to_csv(..., index=False)" in message and "\n" not in message
-    new, notices = read_new_entities(table, ordered_graph(), "who")
+    new, notices = read_new_entities(table, ordered_graph(), ["who"])
     assert new.names == ("a", "b") and notices == []
     if title:
-        assert read_new_entities(table, ordered_graph(), title)[0].names == ("0", "1")
+        assert read_new_entities(table, ordered_graph(), [title])[0].names == ("0", "1")
 
 
 @pytest.mark.slow

@@ -191,6 +191,10 @@ def test_mistakes_are_one_line(command: Program, tmp_path: Path) -> None:
         "one.tsv": "e1 beat e2\n",
         "empty.tsv": " \n",
         "quote.csv": 'e1,"e2\n',
+        "titles.csv": "winner,loser\ne1,e2\n",
+        "titles.tsv": "winner\tloser\ne1\te2\n",
+        "half.csv": "e1,loser\n",
+        "table.parquet": "PAR1",
     }
     for name, text in files.items():
         (tmp_path / name).write_text(text)
@@ -204,6 +208,10 @@ def test_mistakes_are_one_line(command: Program, tmp_path: Path) -> None:
         ([f"{at}one.tsv", beat], "one.tsv:1: needs 2 or 3 tab-separated columns (head, tail, or"),
         ([f"{at}empty.tsv", beat], "empty.tsv: the file has no pairs"),
         ([f"{at}quote.csv", beat], "quote.csv:1: unexpected end of data; quote names as csv does"),
+        ([f"{at}titles.csv", beat], "neither an entity 'winner' nor 'loser'; if these are the columns"),
+        ([f"{at}titles.tsv", beat], "titles.tsv:1: there is neither an entity 'winner' nor 'loser'"),
+        ([f"{at}half.csv", beat], "half.csv:1: there is no entity 'loser'"),
+        ([f"{at}table.parquet", beat], "table.parquet: pairs are read from text; save it as .csv"),
         ([f"{at}absent.tsv", beat], "absent.tsv: cannot be read (No such file"),
         ([f"{at}name.tsv", "--relation=beet"], "--relation: there is no relation 'beet'; the closest"),
         ([f"{at}name.tsv", "--head=e1"], "--head has no meaning with --pairs=FILE, which has heads and"),

@@ -167,21 +167,27 @@ def _most_frequent(names: Sequence[str]) -> str:
 def _unique_columns(table: TableFile, name: Sequence[str], allowed: float) -> str:
     """The columns, or else two or three together, whose names are there in every row and differ, in words.
 
+    A number or a date names nothing where texts, with those that were chosen, do.
+
     Args:
       table: any table.
       name: the columns that do not.
       allowed: rows that may repeat a name.
     """
-    columns = {}
+    columns, texts_first = {}, list(name)
     for column in itertools.islice(filter(None, table.columns), SEARCHED_COLUMNS):
         values, observed, wrong, _ = table.numbers(column)
         measured = observed.any() and not wrong and (values % 1 != 0).any()  # 71.3: no name
         texts = [] if measured else column_texts(table, column)
         if texts and all(texts):
             columns[column] = texts
-    first = [*(column for column in name if column in columns), *(key for key in columns if key not in name)]
+            if column not in name and not observed.any() and A_DATE not in wrong.values():
+                texts_first.append(column)
+    texts_first = [column for column in texts_first if column in columns]
+    every = [*texts_first, *(column for column in columns if column not in texts_first)]
     number = f'or name="{INDEX}", the number of the row'
-    for limit, count in (*itertools.product((0, allowed), (1, 2)), (0, 3), (allowed, 3)):
+    tries = (*itertools.product((0, allowed), (1, 2)), (0, 3), (allowed, 3))
+    for first, (limit, count) in itertools.product((texts_first, every), tries):
         searched = first[: SEARCHED_COLUMNS if count < 3 else FEW_COLUMNS]
         repeats = {
             chosen: table.num_rows - len(set(zip(*(columns[column] for column in chosen), strict=True)))
