@@ -100,8 +100,7 @@ PRESETS: dict[str, Mapping[str, Any]] = {
         "okcl.weight": 0.25,
     },
     # Values joined to the entity vectors of models that use none, as in the paper; see docs/models.md.
-    **_each(CONCATENATED, "conve", "tucker", "rotate", "hake", "atth", "murp", "rgcn"),
-    **_each({**CONCATENATED, "okcl.weight": 0.0}, "distmult", "complex"),
+    **_each(CONCATENATED, "conve", "tucker", "distmult", "complex", "rotate", "hake", "atth", "murp", "rgcn"),
     "dabr": {"model.name": "dabr", **UNDROPPED},
     "cone": {"model.name": "cone", **UNDROPPED, "okcl.weight": 0.5},
     "gie": {"model.name": "gie", **UNDROPPED},

@@ -30,7 +30,7 @@ from numcoke_jax.system.errors import UserError
 KINDS = choices("data.normalize")
 ZSCORE_LIMIT = 1e6
 BEYOND_STEP = (
-    0.25  # of the normal score of a quantile, for each factor of e in the distance from the fitted values
+    0.25  # of a quantile's normal score, for each factor of e in the distance from the fitted values
 )
 FURTHEST_SCORE = 8.0  # that it comes near to: 1 less its share is not yet 1 in float64
 _CONSTANTS = {

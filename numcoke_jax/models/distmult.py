@@ -12,6 +12,8 @@ The second loss, whose weight is 0 in the preset, is the nuclear 3-norm of Lacro
 Decomposition for Knowledge Base Completion", ICML 2018, the mean over a batch's facts of
 
     sum_k |h_k|^3 + |r_k|^3 + |t_k|^3
+
+of the vectors as the step sees them, so that `score.dropout` is best left at 0 beside it.
 """
 
 from collections.abc import Callable
