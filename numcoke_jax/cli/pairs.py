@@ -62,10 +62,6 @@ def read_pairs(path: Path, names: Names, relation: str | None) -> np.ndarray:
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """(line number, cells) of the lines that are not blank, without the header of a .csv."""
-    if path.suffix.lower() in (".parquet", ".xlsx"):
-        raise UserError(
-            f"--pairs={shown_path(path)}: pairs are read from text; save it as .csv, or with tabs"
-        )
     for number, line in name_lines(path, f"--pairs={shown_path(path)}"):
         if path.suffix != ".csv":
             yield number, line.split("\t")

@@ -9,6 +9,7 @@ from numcoke_jax.inference.names import NameIndex
 from numcoke_jax.system.errors import UserError, printable, shown_path
 
 BLOCK = 4096  # queries
+NO_TEXT = (".parquet", ".xlsx")
 
 
 def read_queries(path: Path, entities: NameIndex, relations: NameIndex) -> Iterator[np.ndarray]:
@@ -44,8 +45,10 @@ def name_lines(path: Path, flag: str) -> Iterator[tuple[int, str]]:
       flag: what names the file, for messages.
 
     Raises:
-      UserError: the file cannot be read, or a line is not UTF-8.
+      UserError: the file is a table that is no text or cannot be read, or a line is not UTF-8.
     """
+    if path.suffix.lower() in NO_TEXT:
+        raise UserError(f"{flag}: only text is read here, not {path.suffix}; save it with tabs")
     try:
         # A byte that is not UTF-8 becomes a lone surrogate, which UTF-8 cannot hold: so its line is known.
         with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:

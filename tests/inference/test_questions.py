@@ -211,7 +211,7 @@ def test_mistakes_are_one_line(command: Program, tmp_path: Path) -> None:
         ([f"{at}titles.csv", beat], "neither an entity 'winner' nor 'loser'; if these are the columns"),
         ([f"{at}titles.tsv", beat], "titles.tsv:1: there is neither an entity 'winner' nor 'loser'"),
         ([f"{at}half.csv", beat], "half.csv:1: there is no entity 'loser'"),
-        ([f"{at}table.parquet", beat], "table.parquet: pairs are read from text; save it as .csv"),
+        ([f"{at}table.parquet", beat], "table.parquet: only text is read here, not .parquet; save it"),
         ([f"{at}absent.tsv", beat], "absent.tsv: cannot be read (No such file"),
         ([f"{at}name.tsv", "--relation=beet"], "--relation: there is no relation 'beet'; the closest"),
         ([f"{at}name.tsv", "--head=e1"], "--head has no meaning with --pairs=FILE, which has heads and"),
