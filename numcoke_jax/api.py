@@ -19,15 +19,16 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.config.checks import check_config, check_keys
 from numcoke_jax.config.files import canonical_config
-from numcoke_jax.data.numeric_kg import NumericKG, Table, listed
-from numcoke_jax.data.tables.cells import column_numbers, given_table
+from numcoke_jax.data.numeric_kg import NumericKG, listed
+from numcoke_jax.data.tables.cells import column_numbers
 from numcoke_jax.data.tables.draws import is_number
+from numcoke_jax.data.tables.frames import Table, given_table
 from numcoke_jax.data.variants import SIDES, Change
 from numcoke_jax.inference.explain import explain
-from numcoke_jax.inference.frames import ask, ask_heads, cell_frame, score_triples
+from numcoke_jax.inference.frames import ask, ask_heads, cell_frame, given_facts, score_triples
 from numcoke_jax.inference.impute import impute
 from numcoke_jax.inference.names import Names
-from numcoke_jax.inference.new_entities import given_facts, read_new_entities, tell
+from numcoke_jax.inference.new_entities import read_new_entities, tell
 from numcoke_jax.inference.places import PLACE_COLUMNS, places
 from numcoke_jax.inference.predict import KNOWN, AnswerSettings, Predictor
 from numcoke_jax.inference.trained import Trained, load_trained

@@ -3,23 +3,20 @@
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
-
-import pandas as pd
+from typing import Any
 
 from numcoke_jax.data.files.folder import BAD_VALUES, NO_DATES
 from numcoke_jax.data.files.numbers import Reading
 from numcoke_jax.data.graph import SPLITS, LoadedGraph, NumericGraph
 from numcoke_jax.data.load import build_facts, build_graph, load_folder
-from numcoke_jax.data.tables.cells import TableFile, given_table
+from numcoke_jax.data.tables.cells import TableFile
 from numcoke_jax.data.tables.comparisons import OWN_TABLE, ComparisonSettings
 from numcoke_jax.data.tables.facts import DEFAULT_SHARES, FactChoice
+from numcoke_jax.data.tables.frames import Table, given_table
 from numcoke_jax.data.tables.known import RELATION_SUFFIX, EntityTable
 from numcoke_jax.data.tables.own import INDEX, compared_fields, no_text, own_table, refuse_hidden
 from numcoke_jax.data.variants import without_fields
 from numcoke_jax.system.errors import UserError, plural, plural_of
-
-Table: TypeAlias = pd.DataFrame | str | Path  # a table of pandas, or where a file with one is
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,18 +7,16 @@ places the others; other models are not trained again and only leave these facts
 """
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from numcoke_jax.data.files.lines import FACT_COLUMNS, TextFile, line_numbers, plain_file, read_triples
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.tables.cells import SAVED_INDEX, TableFile
 from numcoke_jax.data.tables.known import conversions, field_column, joined_names
-from numcoke_jax.data.tables.own import no_text
 from numcoke_jax.inference.names import NameIndex
 from numcoke_jax.runs.unseen import NewEntities, has_vectors, knows_unknown
 from numcoke_jax.system.console import Console
@@ -39,36 +37,6 @@ def read_facts(path: Path) -> list[NamedFact]:
     facts = list(zip(*(column.to_pylist() for column in table.columns), strict=True))
     lines = line_numbers(file, range(len(facts)))
     return [(f"{shown}:{lines[row]}", fact) for row, fact in enumerate(facts)]
-
-
-def given_facts(facts: pd.DataFrame | Iterable[Iterable[Any]], what: str = "facts") -> list[NamedFact]:
-    """The same from Python: a table with columns head, relation and tail, or triples of names.
-
-    Args:
-      facts: what was given.
-      what: the argument, for messages.
-
-    Raises:
-      UserError: it is something else.
-    """
-    if isinstance(facts, pd.DataFrame):
-        missing = [name for name in FACT_COLUMNS if name not in facts.columns]
-        if missing:
-            raise UserError(f"{what}: no column {missing[0]!r}; needs {', '.join(FACT_COLUMNS)}")
-        facts = facts[list(FACT_COLUMNS)].itertuples(index=False, name=None)
-    if isinstance(facts, str) or not isinstance(facts, Iterable):
-        raise UserError(f"{what}: needs triples (head, relation, tail), got {printable(repr(facts))}")
-    found = []
-    for row, fact in enumerate(facts, 1):
-        where = f"{what}: row {row}"
-        names = () if isinstance(fact, str) or not isinstance(fact, Iterable) else tuple(fact)
-        if len(names) != len(FACT_COLUMNS):
-            raise UserError(f"{where} needs head, relation and tail, got {printable(repr(fact))}")
-        for name in names:
-            if not isinstance(name, str):
-                raise UserError(f"{where}: {no_text(name)}")
-        found.append((where, names))
-    return found
 
 
 def read_new_entities(

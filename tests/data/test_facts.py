@@ -14,8 +14,8 @@ from numcoke_jax.api import NumericKG
 from numcoke_jax.cli.main import main
 from numcoke_jax.data.files.folder import read_folder
 from numcoke_jax.data.graph import SPLITS, graph_hash
-from numcoke_jax.data.tables.cells import frame_table
 from numcoke_jax.data.tables.facts import FactChoice, FactTable, read_facts
+from numcoke_jax.data.tables.frames import frame_table
 from numcoke_jax.system.errors import UserError
 
 ROWS = [(f"p{i}", f"p{j}") for i in range(8) for j in range(i)] + [("p0", "p7"), ("p3", "p1"), ("p3", "p1")]

@@ -12,7 +12,8 @@ from numcoke_jax.api import Model
 from numcoke_jax.cli import use
 from numcoke_jax.data.graph import HEAD, TAIL
 from numcoke_jax.data.tables.cells import TableFile
-from numcoke_jax.inference.new_entities import given_facts, read_facts, read_new_entities
+from numcoke_jax.inference.frames import given_facts
+from numcoke_jax.inference.new_entities import read_facts, read_new_entities
 from numcoke_jax.inference.trained import Trained
 from numcoke_jax.runs.unseen import NewEntities
 from numcoke_jax.system.errors import UserError

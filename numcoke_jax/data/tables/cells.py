@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -32,7 +31,6 @@ from numcoke_jax.data.files.numbers import A_DATE, PLAIN, Reading, parse_number,
 from numcoke_jax.data.files.packed import GZIP_MAGIC, gunzipped, is_content, opened_member
 from numcoke_jax.data.tables.workbooks import parquet_columns, reason_of, xlsx_rows
 from numcoke_jax.system.errors import UserError, printable, suggestion
-from numcoke_jax.system.files import home_path
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
 SUFFIXES = (*TEXT_SUFFIXES, ".parquet", ".xlsx")
@@ -142,35 +140,6 @@ def read_table(path: str | Path) -> TableFile:
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror or reason_of(error)})") from None
     return _read_text(path, _decode(path, data), tabs=Path(name).suffix.lower() in (".tsv", ".tab"))
-
-
-def frame_table(where: str, frame: pd.DataFrame, reading: Reading = PLAIN, index: str = "") -> TableFile:
-    """The columns of a pandas table, with their titles as text; `where` is for messages.
-
-    `index` is a title for its labels of rows, if they are more than numbers in turn, and no column has it.
-
-    Raises:
-      UserError: it is not a DataFrame, there is no column or row, or two titles are the same text.
-    """
-    if not isinstance(frame, pd.DataFrame):
-        raise UserError(f"{where}: needs a pandas DataFrame or a path, got a {type(frame).__name__}")
-    titles = [str(title) for title in frame.columns]
-    if not titles or not len(frame):
-        raise UserError(f"{where}: has {'column names but no rows' if titles else 'no columns'}")
-    _refuse_repeated(where, titles)
-    columns = {title: frame.iloc[:, place].tolist() for place, title in enumerate(titles)}
-    if index and index not in columns and not isinstance(frame.index, pd.RangeIndex):
-        columns[index] = frame.index.tolist()
-    return TableFile(where, columns, reading)
-
-
-def given_table(
-    where: str, given: pd.DataFrame | str | Path, reading: Reading = PLAIN, index: str = ""
-) -> TableFile:
-    """The columns of a pandas table (see `frame_table`), or of a file by its path (see `read_table`)."""
-    if isinstance(given, str | Path):
-        return dataclasses.replace(read_table(home_path(given)), reading=reading)
-    return frame_table(where, given, reading, index)
 
 
 def _text_bytes(path: Path) -> tuple[str, bytes]:
@@ -311,7 +280,7 @@ def _from_rows(path: Path, rows: Sequence[list[Any]]) -> TableFile:
 def _from_columns(path: Path, header: Sequence[str], cells: Sequence[list[Any]]) -> TableFile:
     names = [cell_text(name).strip() for name in header]
     cells = cells or [[] for _ in names]
-    _refuse_repeated(str(path), names)
+    refuse_repeated(str(path), names)
     if not any(names):
         raise UserError(f"{path}: the first row names no column; remove empty rows above the names")
     if not any(map(len, cells)):
@@ -322,7 +291,8 @@ def _from_columns(path: Path, header: Sequence[str], cells: Sequence[list[Any]])
     return TableFile(str(path), dict(named))
 
 
-def _refuse_repeated(where: str, names: Sequence[str]) -> None:
+def refuse_repeated(where: str, names: Sequence[str]) -> None:
+    """Raises UserError if two columns have one title."""
     repeated = sorted(name for name, count in collections.Counter(names).items() if name and count > 1)
     if repeated:
         raise UserError(f"{where}: two columns are called {repeated[0]!r}; rename one")
@@ -376,13 +346,16 @@ def column_numbers(cells: Sequence[Any], reading: Reading = PLAIN) -> Numbers:
     observed = np.zeros(len(cells), bool)
     wrong: dict[int, str] = {}
     is_text = np.array([isinstance(cell, str) for cell in cells], bool)
-    texts = pc.utf8_trim_whitespace(pa.array([cell for cell in cells if isinstance(cell, str)], pa.string()))
-    missing = pc.is_in(pc.utf8_lower(texts), value_set=pa.array(sorted(MISSING)))
-    text_rows = np.flatnonzero(is_text)[~missing.to_numpy(zero_copy_only=False)]
-    parsed = parse_values(pa.chunked_array([texts.filter(pc.invert(missing))]), reading)
-    values[text_rows], observed[text_rows] = parsed.values, True
-    wrong.update((int(text_rows[position]), why) for position, why in parsed.bad.items())
-    converted = collections.Counter(parsed.converted)
+    converted: collections.Counter[str] = collections.Counter()
+    if is_text.any():  # arrays of Arrow, which imports pandas for the first, only if there are texts
+        texts = pa.array([cell for cell in cells if isinstance(cell, str)], pa.string())
+        texts = pc.utf8_trim_whitespace(texts)
+        missing = pc.is_in(pc.utf8_lower(texts), value_set=pa.array(sorted(MISSING)))
+        text_rows = np.flatnonzero(is_text)[~missing.to_numpy(zero_copy_only=False)]
+        parsed = parse_values(pa.chunked_array([texts.filter(pc.invert(missing))]), reading)
+        values[text_rows], observed[text_rows] = parsed.values, True
+        wrong.update((int(text_rows[position]), why) for position, why in parsed.bad.items())
+        converted.update(parsed.converted)
     for row in np.flatnonzero(~is_text).tolist():
         number, note = _number(cells[row], reading)
         if number is None:
@@ -401,12 +374,14 @@ def column_numbers(cells: Sequence[Any], reading: Reading = PLAIN) -> Numbers:
 
 def _is_missing(cell: Any) -> bool:
     """Whether a cell has no value: None, and the NaN, NaT and NA of any type, but no text."""
-    if isinstance(cell, str | int):
-        return False
+    if cell is None or isinstance(cell, str | int):
+        return cell is None
     if isinstance(cell, float):
         return math.isnan(cell)
     if isinstance(cell, Decimal):
         return cell.is_nan()  # pandas raises for a signalling NaN
+    import pandas as pd  # here: few tables have such a cell, and importing it takes a third of a second
+
     return bool(pd.api.types.is_scalar(cell) and pd.isna(cell))
 
 
