@@ -30,7 +30,7 @@ from numcoke_jax.inference.impute import impute
 from numcoke_jax.inference.names import Names
 from numcoke_jax.inference.new_entities import read_new_entities, tell
 from numcoke_jax.inference.places import PLACE_COLUMNS, places
-from numcoke_jax.inference.predict import KNOWN, AnswerSettings, Predictor
+from numcoke_jax.inference.predict import KNOWN, AnswerSettings
 from numcoke_jax.inference.trained import Trained, load_trained
 from numcoke_jax.runs.chosen import chosen_config
 from numcoke_jax.runs.file_names import GRAPH_FOLDER
@@ -110,6 +110,7 @@ class Model:
         exclude_self: bool = False,
         new_entities: Table | None = None,
         facts: pd.DataFrame | Iterable[Sequence[Any]] | None = None,
+        name: str | Sequence[str] = (),
     ) -> pd.DataFrame:
         """The best tails of (head, relation, ?), or heads of (?, relation, tail), one row each.
 
@@ -121,11 +122,12 @@ class Model:
           candidates: names of the only possible tails, or heads.
           known: "exclude" leaves known facts out, "mark" names the split that has them.
           exclude_self: the head is not a candidate.
-          new_entities: entities that the model has never seen, as a table or its path: the first column names
-            them, the others are fields of the graph; a line on standard output reports columns that are not
-            fields, and a model that was trained without `train.entity_dropout`.
+          new_entities: entities that the model has never seen, as a table or its path: a column names them,
+            others are fields of the graph; a line on standard output reports columns that are not fields, and
+            a model that was trained without `train.entity_dropout`.
           facts: what is known about the new entities, as triples (head, relation, tail) of names or a table
             with these columns; an order core places the new entities by them, too.
+          name: the columns that name a new entity, joined by ", "; (): the first.
 
         Returns:
           Columns head, relation, rank, tail, score, probability (NaN where unknown), known.
@@ -141,11 +143,14 @@ class Model:
             raise UserError("predict: give a head or a tail; score([(head, relation, tail)]) scores a pair")
         if head is None and tail is None and new_entities is None:
             raise UserError("predict: give a head, a tail, or new_entities")
-        if facts is not None and new_entities is None:
-            raise UserError("predict: facts are about new entities; give new_entities, too")
+        for argument, given in {"facts": facts is not None, "name": bool(name)}.items():
+            if given and new_entities is None:
+                raise UserError(f"predict: {argument} has no meaning without new_entities")
         predictor, heads = self._predictor, [] if head is None else listed(head)
         if new_entities is not None:
-            predictor, new = self._with_new(new_entities, facts)
+            new, notices = self._read_new(new_entities, facts, name)
+            tell(notices, new, self.trained.params, Screen())
+            predictor = self.trained.predictor(new)
             heads = list(new.names) if head is None else heads
         names = Names(predictor.graph.vocabulary)
         asked, relation_id = [names.entities.id(name) for name in heads], names.relations.id(relation)
@@ -157,17 +162,20 @@ class Model:
             return ask_heads(predictor, names.entities.id(tail), relation_id, settings)
         return ask(predictor, asked, relation_id, settings)
 
-    def _with_new(
-        self, new_entities: Table, facts: pd.DataFrame | Iterable[Sequence[Any]] | None
-    ) -> tuple[Predictor, NewEntities]:
-        """The predictor of the graph with new entities, and them; `predict` says what is told about them."""
-        table = given_table("new_entities", new_entities)
-        named = given_facts(() if facts is None else facts)
-        new, notices = read_new_entities(
-            table, self._predictor.graph, facts=named, hidden=self.trained.names.fields.hidden
+    def _read_new(
+        self,
+        new_entities: Table,
+        facts: pd.DataFrame | Iterable[Sequence[Any]] | None,
+        name: str | Sequence[str],
+    ) -> tuple[NewEntities, list[str]]:
+        """New entities, and notices about what was left out of their table; arguments as `predict`'s."""
+        return read_new_entities(
+            given_table("new_entities", new_entities),
+            self._predictor.graph,
+            listed(name),
+            given_facts(() if facts is None else facts),
+            self.trained.names.fields.hidden,
         )
-        tell(notices, new, self.trained.params, Screen())
-        return self.trained.predictor(new), new
 
     def score(self, triples: pd.DataFrame | Iterable[Sequence[str]]) -> pd.DataFrame:
         """The scores of triples, in their order.
@@ -194,12 +202,13 @@ class Model:
         new_entities: Table,
         *,
         facts: pd.DataFrame | Iterable[Sequence[Any]] = (),
+        name: str | Sequence[str] = (),
         level: float = 0.9,
     ) -> pd.DataFrame:
         """Where entities that the model has never seen stand under each relation that compares.
 
         Args:
-          new_entities, facts: as in `predict`.
+          new_entities, facts, name: as in `predict`.
           level: target coverage of the intervals, in (0, 1).
 
         Returns:
@@ -210,13 +219,7 @@ class Model:
           UserError: as `predict`, or `level` is out of range, or no relation compares.
         """
         check_level("place", level)
-        table = given_table("new_entities", new_entities)
-        new, notices = read_new_entities(
-            table,
-            self.trained.run.graph,
-            facts=given_facts(facts),
-            hidden=self.trained.names.fields.hidden,
-        )
+        new, notices = self._read_new(new_entities, facts, name)
         for notice in notices:
             Screen().note(notice)
         return cell_frame(places(self.trained, new, level), PLACE_COLUMNS)

@@ -167,8 +167,15 @@ def test_what_is_left_out_of_new_entities_is_told(
         model.predict(None, "higher", new_entities=new, top=1)
         told = capsys.readouterr().out
         without.predict(None, "higher", new_entities=new, top=1)
-    assert told == "columns that are not fields of the graph: nois\n"
+    assert told == "columns that are not fields of the graph: nois (did you mean noise?)\n"
     assert "warning: the model was trained without train.entity_dropout" in capsys.readouterr().out
+
+
+def test_new_entities_may_be_named_by_several_columns_wherever_they_stand(model: Model) -> None:
+    new = pd.DataFrame({"size": [3.5, 9.0], "maker": ["ford", "ford"], "year": ["1970", "1971"]})
+    with compiled_fast():
+        named = model.predict(relation="higher", new_entities=new, name=["maker", "year"], top=1)
+    assert list(named["head"]) == ["ford, 1970", "ford, 1971"]
 
 
 def test_an_order_core_needs_no_vector_of_the_unknown(

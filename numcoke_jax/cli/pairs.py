@@ -76,15 +76,16 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 def show_pairs(found: Columns, console: Console) -> None:
     """The first rows of scored triples on the screen, and how many more there are."""
-    rows = [
-        (head, relation, tail, f"{score:.3f}", shown_probability(probability), likelier)
-        for head, relation, tail, score, probability, likelier in zip(
-            *(found[name][:SHOWN_PAIRS] for name in SCORE_COLUMNS), strict=True
-        )
-    ]
+    shown = {name: [*found[name][:SHOWN_PAIRS]] for name in SCORE_COLUMNS}
+    shown["score"] = [f"{score:.3f}" for score in shown["score"]]
+    shown["probability"] = [shown_probability(probability) for probability in shown["probability"]]
     remark = "likelier: which of the two is more likely the head" if any(found["likelier"]) else ""
-    columns = ("head", "relation", "tail", ">score", ">probability", "likelier")
     count = len(found["head"])
-    console.table(plural(count, "pair"), remark, columns, rows)
+    title, relations = plural(count, "pair"), set(found["relation"])
+    if len(relations) == 1:  # said once, which leaves its column's room to names
+        title = f"{title} under {relations.pop()}"
+        del shown["relation"]
+    titles = [f">{name}" if name in ("score", "probability") else name for name in shown]
+    console.table(title, remark, titles, zip(*shown.values(), strict=True))
     if count > SHOWN_PAIRS:
         console.note(f"and {count - SHOWN_PAIRS:,} more: --out=FILE writes all")

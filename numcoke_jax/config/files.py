@@ -181,7 +181,8 @@ def _closest_file(path: Path) -> str:
     close = difflib.get_close_matches(path.stem, known, n=1)
     if close:
         return f"; did you mean {shown_path(known[close[0]])}?"
-    return "; there are " + printable(", ".join(str(known[stem]) for stem in sorted(known)), LONGEST_REASON)
+    names = printable(", ".join(str(known[stem]) for stem in sorted(known)), LONGEST_REASON)
+    return f"; there are {names}; a table or a folder with a graph is named by its path"
 
 
 def _python_files(folder: Path) -> list[Path]:

@@ -7,6 +7,7 @@ places the others; other models are not trained again and only leave these facts
 """
 
 import dataclasses
+import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,10 @@ def read_new_entities(
     if kept_from_it:
         notices.append(f"fields that are hidden from the model, not read: {', '.join(kept_from_it)}")
     if others:
-        notices.append(f"columns that are not fields of the graph: {', '.join(others)}")
+        fields = graph.vocabulary.fields
+        near = {title: difflib.get_close_matches(title, fields, n=1, cutoff=0.8) for title in others}
+        told = (f"{title} (did you mean {near[title][0]}?)" if near[title] else title for title in others)
+        notices.append(f"columns that are not fields of the graph: {', '.join(told)}")
     if relations:
         notices.append(
             f"columns that are relations of the graph, not read: {', '.join(relations)}; a new entity is "

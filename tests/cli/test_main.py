@@ -148,10 +148,15 @@ def test_a_flag_file_may_say_which_process_this_is(tmp_path: Path, error_line: C
         ),
         (["--config.experts.noise", "maybe"], "experts.noise=maybe has the wrong type: needs true or false"),
         (
+            ["audit", "--workdir=x"],
+            "--workdir=x is not a flag of numcoke audit; give it without a flag: numcoke audit x",
+        ),
+        (
             ["--", "--mode=eval"],
             "there is no config file --mode=eval; there are configs/cars.py, configs/credit.py, "
             "configs/fb15k_237.py, configs/rakge_credit.py, configs/rakge_spotify.py, configs/spotify.py, "
-            "configs/synthetic.py, configs/us_cities.py",
+            "configs/synthetic.py, configs/us_cities.py; a table or a folder with a graph is named by its "
+            "path",
         ),
         (["--mode=trian"], f"--mode=trian is not a choice: needs one of {MODES}; did you mean train?"),
         (

@@ -87,7 +87,7 @@ def test_the_readmes_commands_do_what_it_shows(place: Path, capsys: pytest.Captu
     lines = {shape(line) for line in printed.out.splitlines()}
     assert [line for line in map(shape, shown) if line not in lines] == []
     answer = next(line for line in printed.out.splitlines() if line.startswith("player_0219"))
-    assert 0.0 < float(answer.split()[4].rstrip("%")) < 100.0 and (place / "matches" / "train.txt").exists()
+    assert 0.0 < float(answer.split()[3].rstrip("%")) < 100.0 and (place / "matches" / "train.txt").exists()
 
 
 def test_the_pair_has_the_probability_that_the_readme_shows(

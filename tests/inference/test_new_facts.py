@@ -168,9 +168,10 @@ def test_wrong_facts_are_one_line(facts: Any, message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_facts_need_new_entities() -> None:
-    with pytest.raises(UserError, match=r"^predict: facts are about new entities; give new_entities, too$"):
-        Model(trained()).predict("e000", "above", facts=[("e000", "above", "e001")])
+@pytest.mark.parametrize("given", [{"facts": [("e000", "above", "e001")]}, {"name": "car"}])
+def test_facts_and_names_need_new_entities(given: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=f"^predict: {min(given)} has no meaning without new_entities$"):
+        Model(trained()).predict("e000", "above", **given)
 
 
 def test_a_model_without_an_order_core_says_that_facts_move_nothing(

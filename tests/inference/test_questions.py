@@ -138,8 +138,8 @@ def test_a_tail_or_a_pair_is_answered_on_the_screen(command: Program) -> None:
     code, out, err = command("--tail=e4", "--relation=beat", "--known=mark", "--top=3")
     assert (code, err) == (0, "") and "?  beat  e4" in out and out.count("%") == 3
     code, out, err = command("--head=e8", "--tail=e0", "--relation=beat")
-    assert (code, err) == (0, "") and "1 pair  likelier: which of the two" in out
-    assert [line.split()[::5] for line in out.splitlines() if "%" in line] == [["e8", "e8"]]
+    assert (code, err) == (0, "") and "1 pair under beat  likelier: which of the two" in out
+    assert [line.split()[:2] for line in out.splitlines() if "%" in line] == [["e8", "e0"]]
     code, out, _ = command("--head=e8", "--tail=e0", "--relation=next")
     assert code == 0 and "which of the two" not in out
 
@@ -149,6 +149,16 @@ def test_at_most_20_pairs_are_shown(command: Program, tmp_path: Path) -> None:
     code, out, _ = command(f"--pairs={tmp_path / 'p.tsv'}", "--relation=beat")
     assert code == 0 and "23 pairs" in out and out.count("%") == 20
     assert "and 3 more: --out=FILE writes all" in out
+
+
+def test_a_relation_has_a_column_only_beside_others(command: Program, tmp_path: Path) -> None:
+    (tmp_path / "p.tsv").write_text("e1\tbeat\te2\ne1\tnext\te2\n")
+    code, out, _ = command(f"--pairs={tmp_path / 'p.tsv'}")
+    assert code == 0 and [line.split()[1] for line in out.splitlines()[1:] if "e1" in line] == [
+        "beat",
+        "next",
+    ]
+    assert "2 pairs under" not in out
 
 
 @pytest.mark.parametrize("suffix", ["csv", "json", "jsonl", "parquet"])
