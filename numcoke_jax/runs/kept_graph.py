@@ -5,22 +5,19 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from numcoke_jax.data.files.folder import write_folder
 from numcoke_jax.data.graph import graph_hash
 from numcoke_jax.data.load import load_folder
+from numcoke_jax.data.numeric_kg import NumericKG
 from numcoke_jax.runs.file_names import COMPARISONS_FILE, CONFIG_FILE, GRAPH_FOLDER
 from numcoke_jax.runs.workdir import TRACES, exclusive
 from numcoke_jax.system.errors import UserError, shown_path
 from numcoke_jax.system.files import write_json_atomically
 
-if TYPE_CHECKING:
-    from numcoke_jax.data.numeric_kg import NumericKG  # imports pandas, and most runs start from a folder
-
 
 @contextlib.contextmanager
-def kept_graph(kg: "NumericKG", workdir: Path) -> Iterator[None]:
+def kept_graph(kg: NumericKG, workdir: Path) -> Iterator[None]:
     """`keep_graph`, and the run in the block; if that fails before it began, what was written is removed.
 
     What was there before stays, and so does all of a workdir that another process works in.
@@ -43,7 +40,7 @@ def kept_graph(kg: "NumericKG", workdir: Path) -> Iterator[None]:
         raise
 
 
-def keep_graph(kg: "NumericKG", workdir: Path) -> None:
+def keep_graph(kg: NumericKG, workdir: Path) -> None:
     """Write the graph of a run, and how it was made, into its workdir, or check that they are already there.
 
     Raises:

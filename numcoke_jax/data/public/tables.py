@@ -3,8 +3,9 @@
 import dataclasses
 import json
 from collections.abc import Sequence
-from importlib.metadata import distribution
 from pathlib import Path
+
+from vega_datasets import local_data
 
 from numcoke_jax.data.public.downloads import file_hash, version_notice
 from numcoke_jax.data.public.sources import TABLE_SOURCES, check_directory, find_table
@@ -40,8 +41,7 @@ def known_table(name: str, directory: str = "", categories: Sequence[str] = ()) 
 
 def packaged_cars() -> TableFile:
     """The cars table that the package vega_datasets ships: 406 rows, some cells null; needs no network."""
-    # Found, not imported: the package would import pandas, a third of a second of every start.
-    path = Path(str(distribution("vega_datasets").locate_file("vega_datasets/_data/cars.json")))
+    path = Path(local_data.cars.filepath)
     records = json.loads(path.read_text(encoding="utf-8"))
     columns = {column: [record[column] for record in records] for column in records[0]}
     columns["Year"] = [int(date[:4]) for date in columns["Year"]]  # "1970-01-01": the day says nothing

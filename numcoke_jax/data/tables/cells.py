@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -346,16 +347,13 @@ def column_numbers(cells: Sequence[Any], reading: Reading = PLAIN) -> Numbers:
     observed = np.zeros(len(cells), bool)
     wrong: dict[int, str] = {}
     is_text = np.array([isinstance(cell, str) for cell in cells], bool)
-    converted: collections.Counter[str] = collections.Counter()
-    if is_text.any():  # arrays of Arrow, which imports pandas for the first, only if there are texts
-        texts = pa.array([cell for cell in cells if isinstance(cell, str)], pa.string())
-        texts = pc.utf8_trim_whitespace(texts)
-        missing = pc.is_in(pc.utf8_lower(texts), value_set=pa.array(sorted(MISSING)))
-        text_rows = np.flatnonzero(is_text)[~missing.to_numpy(zero_copy_only=False)]
-        parsed = parse_values(pa.chunked_array([texts.filter(pc.invert(missing))]), reading)
-        values[text_rows], observed[text_rows] = parsed.values, True
-        wrong.update((int(text_rows[position]), why) for position, why in parsed.bad.items())
-        converted.update(parsed.converted)
+    texts = pc.utf8_trim_whitespace(pa.array([cell for cell in cells if isinstance(cell, str)], pa.string()))
+    missing = pc.is_in(pc.utf8_lower(texts), value_set=pa.array(sorted(MISSING)))
+    text_rows = np.flatnonzero(is_text)[~missing.to_numpy(zero_copy_only=False)]
+    parsed = parse_values(pa.chunked_array([texts.filter(pc.invert(missing))]), reading)
+    values[text_rows], observed[text_rows] = parsed.values, True
+    wrong.update((int(text_rows[position]), why) for position, why in parsed.bad.items())
+    converted = collections.Counter(parsed.converted)
     for row in np.flatnonzero(~is_text).tolist():
         number, note = _number(cells[row], reading)
         if number is None:
@@ -374,14 +372,12 @@ def column_numbers(cells: Sequence[Any], reading: Reading = PLAIN) -> Numbers:
 
 def _is_missing(cell: Any) -> bool:
     """Whether a cell has no value: None, and the NaN, NaT and NA of any type, but no text."""
-    if cell is None or isinstance(cell, str | int):
-        return cell is None
+    if isinstance(cell, str | int):
+        return False
     if isinstance(cell, float):
         return math.isnan(cell)
     if isinstance(cell, Decimal):
         return cell.is_nan()  # pandas raises for a signalling NaN
-    import pandas as pd  # here: few tables have such a cell, and importing it takes a third of a second
-
     return bool(pd.api.types.is_scalar(cell) and pd.isna(cell))
 
 

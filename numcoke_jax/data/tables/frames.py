@@ -1,4 +1,4 @@
-"""Tables of pandas -> columns of cells; apart from `cells.py`, as commands read files without pandas."""
+"""Tables of pandas -> columns of cells, for Python; commands read files."""
 
 import dataclasses
 from pathlib import Path
