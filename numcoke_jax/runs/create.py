@@ -70,7 +70,8 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
     programs = programs_for(config, sizes, total_steps, entities_per_step=batches.entities_per_step)
     check_sizes(programs.placement, heads=batches.heads_per_relation)
     literals = programs.placement.literals(literals_for(config, scale, graph))
-    scorer = Scorer(programs.model, literals, graph.vocabulary, chunk=config.eval.chunk)
+    settings = repr((programs.settings, programs.shapes)) if programs.placement.mesh.size == 1 else ""
+    scorer = Scorer(programs.model, literals, graph.vocabulary, chunk=config.eval.chunk, settings=settings)
     return Run(
         config=config,
         loaded=loaded,

@@ -11,6 +11,7 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import pickle
 import sys
 import time
 import warnings
@@ -85,7 +86,7 @@ def kept_trace(function: Callable[..., Any], settings: str) -> Callable[..., Any
     none is kept (`keep_compiled`) the trace takes the same way, except for the file: no bit depends on it.
 
     Args:
-      function: of trees of arrays; its result is a tree of dicts, lists, tuples and arrays.
+      function: of trees of arrays, one of which is its result.
       settings: which function it is, and what it depends on besides its arguments' structure and shapes: all
         that it captures.
     """
@@ -95,19 +96,24 @@ def kept_trace(function: Callable[..., Any], settings: str) -> Callable[..., Any
         import jax.export
 
         leaves, structure = jax.tree.flatten(arguments)
+        found: list[Any] = []  # the structure of the result
 
         def flat(*leaves: Any) -> Any:
-            return function(*jax.tree.unflatten(structure, leaves))
+            results, result = jax.tree.flatten(function(*jax.tree.unflatten(structure, leaves)))
+            found.append(result)
+            return results
 
         folder, shapes = _folder(), [jax.typeof(leaf) for leaf in leaves]
         depends = settings, structure, shapes
         file = folder / f"{_key_of_trace(*map(str, depends))}{TRACE}" if _in_use(folder) else None
-        exported = _read_trace(file) if file else None
-        if exported is None:
+        kept = _read_trace(file) if file else None
+        if kept is None:
             exported = jax.export.export(jax.jit(flat))(*shapes)
+            kept = found[0], exported
             if file:
-                _write_trace(file, bytes(exported.serialize()))
-        return exported.call(*leaves)
+                _write_trace(file, pickle.dumps((found[0], bytes(exported.serialize()))))
+        result, exported = kept
+        return jax.tree.unflatten(result, exported.call(*leaves))
 
     return traced
 
@@ -140,7 +146,8 @@ def _read_trace(path: Path) -> Any:
     with contextlib.suppress(OSError):
         content = path.read_bytes()
         if hashlib.sha256(content[HASH_BYTES:]).digest() == content[:HASH_BYTES]:
-            return jax.export.deserialize(bytearray(content[HASH_BYTES:]))
+            result, exported = pickle.loads(content[HASH_BYTES:])  # the user's own folder, as JAX's files
+            return result, jax.export.deserialize(bytearray(exported))
     return None
 
 
