@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from numcoke_jax.cli.commands import OneLineParser, as_shares, refuse_existing, tell_written
+from numcoke_jax.data.files.dates import UNITS
 from numcoke_jax.data.files.encode import encode_graph, named_facts
 from numcoke_jax.data.files.findings import GraphReport, empty_splits
 from numcoke_jax.data.files.folder import write_folder
-from numcoke_jax.data.files.numbers import ZONED_YEARS
 from numcoke_jax.data.files.rdf import FORMATS, RdfContent, read_rdf
 from numcoke_jax.data.graph import RELATION, SPLITS, NumericGraph, fact_keys
 from numcoke_jax.data.tables.draws import split_counts, split_triples, stream
@@ -30,8 +30,8 @@ SHORTEN = ("none", "last", "prefix")
 SPLIT_BY = ("triple", "relation")
 RDF_SPLIT_STREAM = 200  # apart from the streams of `draws` and `synthetic`
 EPILOG = """\
-Statements whose object is an IRI become facts, numeric typed literals become
-literals, the rest is left out and counted.  Exit code 0 when the folder was
+Statements whose object is an IRI become facts, numeric typed literals and, with
+--dates, dates become literals, the rest is left out and counted.  Exit code 0 when the folder was
 written, 2 with one line on stderr otherwise.
 
 examples:
@@ -159,8 +159,11 @@ def build_rdf_graph(
     )
     graph, report = encode_graph(named, None, literals)
     report.literals_rounded = content.rounded
-    if content.zoned:
-        report.literals_converted[ZONED_YEARS] = content.zoned
+    report.literals_converted.update(content.converted)
+    report.source_notes += [
+        f"field {shown_name(field)} has dates, read as days, beside other numbers; --dates=year suits both"
+        for field in content.mixed
+    ]
     report.source_notes += empty_splits(graph)
     return graph, report
 
@@ -198,6 +201,9 @@ def add_options(parser: OneLineParser, command: str) -> None:
         help="for --shorten=prefix, besides those that a Turtle file declares; may be given several times",
     )
     parser.add_argument(
+        "--dates", choices=UNITS, default="", help="read dates as their year, or as days since 1970-01-01"
+    )
+    parser.add_argument(
         "--split",
         type=as_shares,
         default=(0.8, 0.1, 0.1),
@@ -229,7 +235,7 @@ def convert(options: argparse.Namespace) -> list[str]:
     refuse_existing(options.out)
     if options.seed < 0:
         raise UserError(f"--seed: must be at least 0, got {options.seed}")
-    content = read_rdf(options.file)
+    content = read_rdf(options.file, options.dates)
     try:
         graph, report = build_rdf_graph(
             content,

@@ -189,6 +189,23 @@ def test_zones_of_years_and_empty_splits_are_told(tmp_path):
 
 
 @needs_pyoxigraph
+@pytest.mark.parametrize(("dates", "born"), [("year", [1960.0, 1961.0]), ("days", [-3653.0 + 30, 1961.0])])
+def test_dates_are_read_as_asked_and_days_beside_years_are_told(tmp_path, dates, born):
+    lines = [
+        statement("a", "born", typed("1960-01-31", "date")),
+        statement("b", "born", typed("1961", "gYear")),
+    ]
+    lines += [statement("a", "knows", f"<{EX}b>"), statement("b", "seen", typed("31.1.1960", "date"))]
+    content = read_rdf(write(tmp_path, "x.nt", "".join(lines)), dates)
+    assert [value for _, _, value in literals_of(content)] == born
+    assert content.left_out == {"xsd:date (a date, but not year, month, day as 1970-01-31 is)": 1}
+    notices = build_rdf_graph(content, split=(1.0, 0.0, 0.0))[1].notices()
+    mixed = f"field {EX}born has dates, read as days, beside other numbers; --dates=year suits both"
+    assert (mixed in notices) == (dates == "days")
+    assert any(f"1 value converted (dates read as {dates}" in notice for notice in notices)
+
+
+@needs_pyoxigraph
 def test_integers_that_float64_lacks_are_counted(tmp_path):
     """Rounded, two of them may look like one value that is stated twice."""
     lines = [statement("a", "knows", f"<{EX}b>")]

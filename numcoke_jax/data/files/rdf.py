@@ -6,9 +6,10 @@ What becomes of a statement:
 * its object is a literal of a numeric XML Schema type (integer, decimal, double, float, the types derived
   from integer, gYear): a literal of the subject, field is the predicate, by the rules of
   `data/files/numbers.py`, which refuse NaN, infinities and texts that are no numbers of their type;
+* or of a type of dates, if they are asked for: a literal, its year or its days since 1970-01-01;
 * everything else is left out and counted by kind: texts (also those that look like numbers: they may be
-  codes), booleans, dates, values with units of their own datatype, quoted triples, and statements with a
-  blank node, which has no name outside its file.
+  codes), booleans, other dates, values with units of their own datatype, quoted triples, and statements with
+  a blank node, which has no name outside its file.
 
 Syntax errors are reported with file and line.  What an IRI may hold is not checked, since IRIs are only
 names here.
@@ -33,12 +34,13 @@ import pyarrow as pa
 
 from numcoke_jax.data.files.lines import BYTE_ORDER_MARK
 from numcoke_jax.data.files.numbers import (
+    DATE_TYPES,
     INTEGER,
     INTEGER_TYPES,
     PLAIN_NUMBER,
     RANGES,
     REAL_TYPES,
-    ZONED_YEARS,
+    Reading,
     parse_values,
 )
 from numcoke_jax.data.files.packed import GZIP_MAGIC, gunzipped
@@ -64,7 +66,8 @@ class RdfContent:
       left_out: kind of statement -> how many were left out.
       prefixes: those that a Turtle file declares, name -> IRI.
       rounded: number of integers beyond 2^53 that float64 cannot hold.
-      zoned: number of years that had a time zone.
+      converted: what was rewritten to be a number, in words -> number of values.
+      mixed: fields with dates, read as days, beside other numbers.
     """
 
     entities: list[str]
@@ -77,7 +80,8 @@ class RdfContent:
     left_out: dict[str, int]
     prefixes: dict[str, str]
     rounded: int
-    zoned: int
+    converted: dict[str, int]
+    mixed: list[str]
 
     def describe(self) -> str:
         """What was read and what was left out, in one line."""
@@ -100,8 +104,12 @@ def _suffix(path: str | os.PathLike) -> str:
     return Path(os.fspath(path).lower().removesuffix(".gz")).suffix
 
 
-def read_rdf(path: str | os.PathLike) -> RdfContent:
+def read_rdf(path: str | os.PathLike, dates: str = "") -> RdfContent:
     """Reads a file statement by statement; only the names and ids are kept in memory, not the file.
+
+    Args:
+      path: the file.
+      dates: "year" or "days" reads dates as such; "" leaves them out.
 
     Raises:
       UserError: pyoxigraph is not installed, the file cannot be read, its name says neither N-Triples nor
@@ -113,7 +121,7 @@ def read_rdf(path: str | os.PathLike) -> RdfContent:
 
     if not is_rdf_name(path):
         raise UserError(f"{path}: an RDF file's name ends in {', '.join(FORMATS)}, also with .gz")
-    collector = _Collector()
+    collector = _Collector(Reading(dates))
     try:
         with _open_text(path) as text:
             statements = pyoxigraph.parse(
@@ -146,7 +154,9 @@ def _open_text(path: str | os.PathLike) -> Iterator[IO[bytes]]:
 class _Collector:
     """Statements, one after the other, into columns of ids."""
 
-    def __init__(self) -> None:
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+        self.types = INTEGER_TYPES | REAL_TYPES | (DATE_TYPES if reading.dates else frozenset())
         self.entities: dict[str, int] = {}
         self.relations: dict[str, int] = {}
         self.fields: dict[str, int] = {}
@@ -155,7 +165,8 @@ class _Collector:
         self.values: list[np.ndarray] = []
         self.left_out: collections.Counter[str] = collections.Counter()
         self.rounded = 0
-        self.zoned = 0
+        self.converted: collections.Counter[str] = collections.Counter()
+        self.dated: list[np.ndarray] = []  # beside `values`: which were dates
         self._texts: list[str] = []  # of the literals whose values are not parsed yet
         self._types: list[str] = []
 
@@ -174,7 +185,7 @@ class _Collector:
                 facts.append(entities.setdefault(value.value, len(entities)))
             elif kind is not literal:
                 left_out["quoted triples"] += 1
-            elif name := _numeric_type(value.datatype.value):
+            elif (name := _xsd_name(value.datatype.value)) in self.types:
                 self.literals.append(entities.setdefault(subject.value, len(entities)))
                 self.literals.append(fields.setdefault(predicate.value, len(fields)))
                 self._texts.append(_as_number_text(value.value, name))
@@ -186,10 +197,13 @@ class _Collector:
 
     def _parse_values(self) -> None:
         """Turns the waiting texts into numbers, or into counts of why they are not numbers."""
-        parsed = parse_values(pa.chunked_array([pa.array(self._texts, pa.string())]))
+        parsed = parse_values(pa.chunked_array([pa.array(self._texts, pa.string())]), self.reading)
         self.rounded += parsed.rounded
-        self.zoned += parsed.converted.get(ZONED_YEARS, 0)
+        self.converted.update(parsed.converted)
         values = parsed.values.copy()
+        dated = np.zeros(len(values), bool)
+        dated[[*parsed.dates]] = True
+        self.dated.append(dated)
         for row, why in parsed.bad.items():
             self.left_out[f"xsd:{self._types[row]} ({why})"] += 1
             values[row] = np.nan  # a mark: a number that was read is finite
@@ -200,13 +214,17 @@ class _Collector:
     def content(self, prefixes: dict[str, str]) -> RdfContent:
         """What was collected."""
         self._parse_values()
-        values = np.concatenate(self.values)
+        values, dated = np.concatenate(self.values), np.concatenate(self.dated)
         good = np.isfinite(values)
-        literals = np.frombuffer(self.literals, np.int32).reshape(-1, 2)[good]
+        literals = np.frombuffer(self.literals, np.int32).reshape(-1, 2)
+        fields, mixed = list(self.fields), np.empty(0, int)
+        if self.reading.dates == "days":
+            mixed = np.intersect1d(literals[good & dated, 1], literals[good & ~dated, 1])
+        literals = literals[good]
         return RdfContent(
             entities=list(self.entities),
             relations=list(self.relations),
-            fields=list(self.fields),
+            fields=fields,
             facts=np.frombuffer(self.facts, np.int32).reshape(-1, 3),
             literal_entities=literals[:, 0],
             literal_fields=literals[:, 1],
@@ -214,14 +232,15 @@ class _Collector:
             left_out=dict(self.left_out),
             prefixes=prefixes,
             rounded=self.rounded,
-            zoned=self.zoned,
+            converted=dict(self.converted),
+            mixed=[fields[field] for field in mixed.tolist()],
         )
 
 
-def _numeric_type(datatype: str) -> str:
-    """The local name of a numeric XML Schema type, such as "integer"; "" for any other datatype."""
+def _xsd_name(datatype: str) -> str:
+    """The local name of a type of XML Schema, such as "integer"; "" for any other datatype."""
     name = datatype.removeprefix(XSD)
-    return name if len(name) < len(datatype) and (name in INTEGER_TYPES or name in REAL_TYPES) else ""
+    return name if len(name) < len(datatype) else ""
 
 
 def _as_number_text(text: str, name: str) -> str:
