@@ -5,4 +5,5 @@ import sys
 from numcoke_jax.cli.main import main
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:] or ["train"]))
+    sys.argv[1:] = sys.argv[1:] or ["train"]
+    sys.exit(main())

@@ -16,6 +16,7 @@ import shutil
 import signal
 import sys
 import textwrap
+import types
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -197,6 +198,8 @@ def run_command(action: Callable[[], int], interrupted: str = "", *, ends: bool 
     _collect_rarely()
     _open_what_is_closed()
     escape_what_cannot_be_shown()
+    if ends and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         with sent_again(signal.SIGINT, lambda error: isinstance(error, KeyboardInterrupt)):
             code = _told(action, interrupted, ends)
@@ -234,9 +237,39 @@ def _told(action: Callable[[], int], interrupted: str, ends: bool) -> int:
     except MemoryError as error:
         return _fail(f"there is not enough memory ({error or 'none is left'}); give it less to read", 2)
     except KeyboardInterrupt as stopped:
-        if ends:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-        return _fail(str(stopped) or interrupted or "interrupted", EXIT_INTERRUPTED)
+        return _interrupted(str(stopped) or interrupted, ends)
+    except Exception as error:
+        if _comes_of(error, KeyboardInterrupt):
+            return _interrupted(interrupted, ends)
+        if ends and _comes_of(error, TerminatedAtOnce):
+            return EXIT_TERMINATED
+        raise
+
+
+def _interrupted(message: str, ends: bool) -> int:
+    if ends:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return _fail(message or "interrupted", EXIT_INTERRUPTED)
+
+
+def _comes_of(error: BaseException | None, kind: type[BaseException]) -> bool:
+    """Whether a library made the error of one of that kind, as Orbax does of what stops its reading."""
+    while error is not None and not isinstance(error, kind):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _interrupt(_: int, frame: types.FrameType | None) -> None:
+    """What SIGINT does: KeyboardInterrupt, but the end of the process while it loads a module.
+
+    Modules of C++, such as jaxlib's, crash if they are interrupted then.
+    """
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            os.write(2, b"error: interrupted\n")
+            os._exit(EXIT_INTERRUPTED)
+        frame = frame.f_back
+    raise KeyboardInterrupt
 
 
 def _collect_rarely() -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import os
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from numcoke_jax.cli.commands import run_command
-from numcoke_jax.system.termination import EXIT_TERMINATED, Termination
+from numcoke_jax.system.termination import EXIT_TERMINATED, TerminatedAtOnce, Termination
 
 
 @contextlib.contextmanager
@@ -137,6 +138,70 @@ def test_an_interrupt_while_modules_are_loaded_has_no_stack_trace(handler: str, 
     program = [sys.executable, "-c", INTERRUPTED_AT.format(handler=handler), "--help"]
     done = subprocess.run(program, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (code, "")
+
+
+LOADED = """
+import os, signal, sys
+from numcoke_jax.cli.commands import run_command
+class Interrupting:  # as a module of C++ that does not survive an exception, and is loaded by a command
+    def find_spec(self, name, *_):
+        if name == "numcoke_jax_absent":
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                for _ in range(1000):
+                    pass
+            finally:
+                os.abort()
+def action():
+    sys.meta_path.insert(0, Interrupting())
+    import numcoke_jax_absent
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(run_command(action, ends=True))
+"""
+
+
+def test_an_interrupted_command_raises_nothing_in_a_module_that_it_loads() -> None:
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "error: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("stop", "code", "said"),
+    [(KeyboardInterrupt, 130, "error: interrupted\n"), (lambda: TerminatedAtOnce(143), 143, "")],
+)
+def test_what_a_library_makes_of_a_signal_is_taken_as_the_signal(
+    stop: Callable[[], BaseException],
+    code: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Orbax raises an Exception of what stopped its reading."""
+
+    def action() -> int:
+        try:
+            raise stop()
+        except BaseException as error:
+            raise Exception("while reading") from error
+
+    monkeypatch.setattr(os, "_exit", lambda code: None)
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        assert run_command(action, ends=True) == code
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert capsys.readouterr().err == said
+
+
+def test_other_exceptions_are_raised_as_they_are() -> None:
+    def action() -> int:
+        try:
+            raise ValueError
+        except ValueError:
+            raise RuntimeError("of a bug") from None
+
+    with pytest.raises(RuntimeError, match="^of a bug$"):
+        run_command(action)
 
 
 STOPPED = """
