@@ -25,13 +25,12 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 from jax import lax
-from jaxtyping import Array, Float, Int, Key
-from ml_collections import ConfigDict
+from jaxtyping import Array, Float, Int
 
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import TableModel, table_model
-from numcoke_jax.models.interface import ModelSpec, SecondLoss, SumAndCount
+from numcoke_jax.models.interface import ModelSpec, SumAndCount
 from numcoke_jax.models.ops import pairwise
 
 SLOPE = 0.1  # of the leaky ReLU
@@ -101,7 +100,7 @@ class BiGI(TableModel):
     margin: float
 
     def setup(self) -> None:
-        self.relation_embedding = self.relation_vectors()
+        super().setup()
         self.head_layers = [SideToSide() for _ in range(self.layers)]
         self.tail_layers = [SideToSide() for _ in range(self.layers)]
         self.infomax = Infomax()
@@ -174,21 +173,16 @@ def mean_by_softmax(
     return jax.ops.segment_sum((weights / total[group])[:, None] * rows, group, count)
 
 
-def infomax_loss(config: ConfigDict) -> SecondLoss:
-    """Binary cross-entropy of the discriminator."""
-    del config
-
-    def loss(encoded: BothSides, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
-        del logits, batch, key  # rows are shuffled in the model
-        total = (nn.softplus(-encoded.true) + nn.softplus(encoded.shuffled)).sum()
-        return total, jnp.asarray(2 * len(encoded.true), total.dtype)
-
-    return loss
+def infomax_loss(encoded: BothSides, logits: Array, batch: Batch, **_: Any) -> SumAndCount:
+    """Binary cross-entropy of the discriminator, whose rows are shuffled in the model."""
+    del logits, batch
+    total = (nn.softplus(-encoded.true) + nn.softplus(encoded.shuffled)).sum()
+    return total, jnp.asarray(2 * len(encoded.true), total.dtype)
 
 
 MODEL = ModelSpec(
     table_model(BiGI, "graph.layers", "score.norm", "score.margin"),
     per_entity=("embedding",),
     reads_facts=True,
-    second_loss=infomax_loss,
+    second_loss=lambda _: infomax_loss,
 )

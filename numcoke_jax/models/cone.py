@@ -29,14 +29,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
-from jaxtyping import Array, Float, Int, Key
-from ml_collections import ConfigDict
+from jaxtyping import Array, Float, Int
 
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import TableModel, table_model
-from numcoke_jax.models.interface import ModelSpec, SecondLoss, SumAndCount
+from numcoke_jax.models.interface import ModelSpec, SumAndCount
 from numcoke_jax.models.ops import hyperbolic, pairwise
 from numcoke_jax.models.rotate import any_angle
 
@@ -154,36 +153,27 @@ def directions(facts: np.ndarray, relations: int) -> np.ndarray:
     return found
 
 
-def cone_loss(config: ConfigDict) -> SecondLoss:
+def cone_loss(encoded: ConePoints, logits: Array, batch: Batch, **_: Any) -> SumAndCount:
     """How far tails of the step's facts are outside of their heads' cones, or the other way around."""
-    del config
+    heads, tails = encoded.points[batch.heads], jnp.broadcast_to(encoded.points, (1, *encoded.points.shape))
 
-    def loss(encoded: ConePoints, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
-        del key
-        heads, tails = (
-            encoded.points[batch.heads],
-            jnp.broadcast_to(encoded.points, (1, *encoded.points.shape)),
-        )
+    def outside(rows: Any) -> Array:
+        head, tail, down, up = rows
+        head, tail = head[:, :, None], tail[:, None]
+        lower = jnp.maximum(angle(head, tail) - half_opening(head)[..., 0], 0.0)
+        upper = jnp.maximum(angle(tail, head) - half_opening(tail)[..., 0], 0.0)
+        return jnp.where(down[:, None, None], lower, 0.0) + jnp.where(up[:, None, None], upper, 0.0)
 
-        def outside(rows: Any) -> Array:
-            head, tail, down, up = rows
-            head, tail = head[:, :, None], tail[:, None]
-            lower = jnp.maximum(angle(head, tail) - half_opening(head)[..., 0], 0.0)
-            upper = jnp.maximum(angle(tail, head) - half_opening(tail)[..., 0], 0.0)
-            return jnp.where(down[:, None, None], lower, 0.0) + jnp.where(up[:, None, None], upper, 0.0)
-
-        by_plane = (jnp.moveaxis(heads, 2, 0), jnp.moveaxis(tails, 2, 0), encoded.down.T, encoded.up.T)
-        slots, queries, count = logits.shape
-        total = pairwise.sum_of_terms(outside, by_plane, (slots, queries, count))
-        facts = (batch.labels & batch.mask[..., None]).astype(logits.dtype)
-        planes = (encoded.down | encoded.up).sum(-1).astype(logits.dtype)[:, None, None]
-        return (facts * total).sum(), (facts * planes).sum()
-
-    return loss
+    by_plane = (jnp.moveaxis(heads, 2, 0), jnp.moveaxis(tails, 2, 0), encoded.down.T, encoded.up.T)
+    slots, queries, count = logits.shape
+    total = pairwise.sum_of_terms(outside, by_plane, (slots, queries, count))
+    facts = (batch.labels & batch.mask[..., None]).astype(logits.dtype)
+    planes = (encoded.down | encoded.up).sum(-1).astype(logits.dtype)[:, None, None]
+    return (facts * total).sum(), (facts * planes).sum()
 
 
 MODEL = ModelSpec(
     table_model(ConE, spread=SPREAD),
     per_entity=("embedding", "head_bias", "tail_bias"),
-    second_loss=cone_loss,
+    second_loss=lambda _: cone_loss,
 )

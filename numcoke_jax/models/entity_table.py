@@ -15,11 +15,11 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, KnowledgeModel
+from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, KnowledgeModel, SharedVectors
 
 
 class ConcatenatedAttributes(nn.Module):
@@ -82,7 +82,7 @@ class EntityTable(nn.Module):
 
 
 class TableModel(EncodeThenScore):
-    """A model of one table of entities.
+    """A model of one table of entities; by default with one vector for each relation and no more to encode.
 
     Attributes:
       sizes: N, R and M.
@@ -94,11 +94,13 @@ class TableModel(EncodeThenScore):
     dim: int
     entities: EntityTable
 
-    @nn.nowrap
-    def relation_vectors(self) -> Float[Array, "R d"]:
-        """The parameter `relation_embedding`, for `setup`."""
+    def setup(self) -> None:
         shape = (self.sizes.relations, self.dim)
-        return self.param("relation_embedding", nn.initializers.xavier_normal(), shape)
+        self.relation_embedding = self.param("relation_embedding", nn.initializers.xavier_normal(), shape)
+
+    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> Any:
+        """The entity table, the same under every relation, and the relations' vectors."""
+        return SharedVectors(self.entities(literals, train=train), self.relation_embedding[relations])
 
     @nn.nowrap
     def entity_biases(self) -> tuple[Float[Array, " N"], Float[Array, " N"]]:

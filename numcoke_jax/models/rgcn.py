@@ -123,7 +123,7 @@ class RGCN(TableModel):
     margin: float = 0.0
 
     def setup(self) -> None:
-        self.relation_embedding = self.relation_vectors()
+        super().setup()
         self.convolutions = [
             RelationalConvolution(self.sizes.own_relations, self.bases) for _ in range(self.layers)
         ]

@@ -54,15 +54,13 @@ class SimGCL(TableModel):
     norm: int
     margin: float
 
-    def setup(self) -> None:
-        self.relation_embedding = self.relation_vectors()
-
     def __call__(
         self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
     ) -> tuple[Float[Array, "S H N"], Views]:
         """Logits of every entity as tail of each (head, relation), and in training the views."""
         entities = self.entities(literals, train=train)
-        encoded = Views(SharedVectors(self._mean_of_layers(entities, literals), self._relations(relations)))
+        vectors = self._mean_of_layers(entities, literals)
+        encoded = Views(SharedVectors(vectors, self.relation_embedding[relations]))
         logits = self.score(encoded, heads, train=train)
         if not train:
             return logits, encoded
@@ -73,15 +71,12 @@ class SimGCL(TableModel):
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> Views:
         """The averaged entities, without noise."""
         entities = self._mean_of_layers(self.entities(literals, train=train), literals)
-        return Views(SharedVectors(entities, self._relations(relations)))
+        return Views(SharedVectors(entities, self.relation_embedding[relations]))
 
     def score(self, encoded: Views, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
         del train  # dropout is applied in the entity table
         entities, relations = encoded.scored.entities, encoded.scored.relations
         return pairwise.translation(entities[heads], relations, entities, self.norm, self.margin)
-
-    def _relations(self, relations: Int[Array, " S"]) -> Float[Array, "S d"]:
-        return self.relation_embedding[relations]
 
     def _mean_of_layers(
         self, entities: Float[Array, "N d"], literals: Literals, *, key: Any = None

@@ -24,14 +24,13 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Float, Int, Key
-from ml_collections import ConfigDict
+from jaxtyping import Array, Float, Int
 
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.bigi import mean_by_softmax
 from numcoke_jax.models.entity_table import TableModel, table_model
-from numcoke_jax.models.interface import ModelSpec, SecondLoss, SharedVectors, SumAndCount
+from numcoke_jax.models.interface import ModelSpec, SharedVectors, SumAndCount
 from numcoke_jax.models.ops import pairwise
 
 HIDDEN = 0.15  # share of the entities
@@ -125,23 +124,18 @@ class SLiCE(TableModel):
         return total
 
 
-def guessing_loss(config: ConfigDict) -> SecondLoss:
-    """Cross-entropy over all entities, of the step's real queries whose head is hidden."""
-    del config
-
-    def loss(encoded: InContext, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
-        del logits, key  # entities are hidden in the model
-        scores = encoded.guesses[batch.heads] @ encoded.table.T
-        own = jnp.take_along_axis(scores, batch.heads[..., None], axis=-1)[..., 0]
-        counted = (encoded.hidden[batch.heads] & batch.mask).astype(scores.dtype)
-        return (counted * (jax.nn.logsumexp(scores, axis=-1) - own)).sum(), counted.sum()
-
-    return loss
+def guessing_loss(encoded: InContext, logits: Array, batch: Batch, **_: Any) -> SumAndCount:
+    """Cross-entropy over all entities, of the step's real queries whose head is hidden in the model."""
+    del logits
+    scores = encoded.guesses[batch.heads] @ encoded.table.T
+    own = jnp.take_along_axis(scores, batch.heads[..., None], axis=-1)[..., 0]
+    counted = (encoded.hidden[batch.heads] & batch.mask).astype(scores.dtype)
+    return (counted * (jax.nn.logsumexp(scores, axis=-1) - own)).sum(), counted.sum()
 
 
 MODEL = ModelSpec(
     table_model(SLiCE, "graph.layers", "score.norm", "score.margin"),
     per_entity=("embedding",),
     reads_facts=True,
-    second_loss=guessing_loss,
+    second_loss=lambda _: guessing_loss,
 )

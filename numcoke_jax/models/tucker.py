@@ -87,7 +87,7 @@ class TuckER(TableModel):
     contraction: CoreTensor
 
     def setup(self) -> None:
-        self.relation_embedding = self.relation_vectors()
+        super().setup()
         nn.share_scope(self, self.contraction)
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> RelationMatrices:
