@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from numcoke_jax.data.files import findings, suspicions
 from numcoke_jax.data.files.findings import FieldSummary, GraphReport
-from numcoke_jax.data.files.lines import in_one_chunk
+from numcoke_jax.data.files.lines import FACT_COLUMNS, in_one_chunk
 from numcoke_jax.data.files.numbers import aggregate
 from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, Vocabulary, fact_keys
 from numcoke_jax.data.tail_index import contains
@@ -93,11 +93,10 @@ def encode_graph(
 
 
 def named_facts(triples: np.ndarray, entities: pa.Array, relations: pa.Array) -> pa.Table:
-    """Columns head, relation and tail of int [n, 3] triples of places in two arrays of names."""
-    columns = (("head", HEAD, entities), ("relation", RELATION, relations), ("tail", TAIL, entities))
-    return pa.table(
-        {title: pa.DictionaryArray.from_arrays(triples[:, place], names) for title, place, names in columns}
-    )
+    """Columns head, relation and tail, dictionary-encoded, of int [n, 3] triples of places in two arrays."""
+    columns = zip(triples.T.astype(np.int32, copy=False), (entities, relations, entities), strict=True)
+    arrays = [pa.DictionaryArray.from_arrays(places, names) for places, names in columns]
+    return pa.table(arrays, names=list(FACT_COLUMNS))
 
 
 def named_literals(

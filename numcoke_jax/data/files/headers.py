@@ -98,7 +98,7 @@ def without_headers(files: dict[str, pa.Table]) -> HeaderFindings:
       files: "train", "valid", "test", "neg" -> table with columns head, relation, tail
         (dictionary-encoded strings); any of them may be absent.
     """
-    first_rows = {name: _first_row(table) for name, table in files.items() if table.num_rows}
+    first_rows = {name: _row(table, 0) for name, table in files.items() if table.num_rows}
     shared = {first_rows.get(split) for split in SPLITS}
     candidates = {
         name
@@ -130,7 +130,7 @@ def _after_header(table: pa.Table) -> pa.Table:
     rest = table.slice(1)
     if rest.num_rows == 0:
         return rest
-    first, repeats = _first_row(table), np.ones(rest.num_rows, dtype=bool)
+    first, repeats = _row(table, 0), np.ones(rest.num_rows, dtype=bool)
     for column, name in zip(rest.columns, first, strict=True):
         column = in_one_chunk(column)
         code = pc.index(column.dictionary, pa.scalar(name, column.dictionary.type)).as_py()
@@ -191,10 +191,6 @@ def _column_words(cell: str) -> frozenset[str]:
     words = re.findall(r"\w+", apart.replace("_", " ").replace("-", " "))
     core = [word for word in words if word not in QUALIFIERS]
     return frozenset({"_".join(words), core[0] if len(core) == 1 else "_".join(words)})
-
-
-def _first_row(table: pa.Table) -> Row:
-    return _row(table, 0)
 
 
 def _row(table: pa.Table, index: int) -> Row:

@@ -48,17 +48,6 @@ DATE = re.compile(r"[-+]?\d{1,6}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?\Z")
 TIME = re.compile(r"\d{1,3}:\d{2}(:\d{2}(\.\d+)?)?\s*([aApP]\.?[mM]\.?|Z)?\Z")
 HEXADECIMAL = re.compile(r"[-+]?0[xX][0-9a-fA-F]+\Z")
 ASCII_SIGNS = str.maketrans({"\u2212": "-", "\u066b": ".", "\uff0e": ".", "\uff0b": "+", "\uff0d": "-"})
-INTEGER_TYPES = frozenset(
-    ("integer", "int", "long", "short", "byte", "gYear", "nonNegativeInteger", "positiveInteger")
-    + (
-        "nonPositiveInteger",
-        "negativeInteger",
-        "unsignedInt",
-        "unsignedLong",
-        "unsignedShort",
-        "unsignedByte",
-    )
-)
 _SIGNED = {
     name: (-(2**bits), 2**bits - 1) for name, bits in (("byte", 7), ("short", 15), ("int", 31), ("long", 63))
 }
@@ -74,6 +63,7 @@ RANGES: dict[str, tuple[int | None, int | None]] = {  # of integer types: the le
     "nonPositiveInteger": (None, 0),
     "negativeInteger": (None, -1),
 }
+INTEGER_TYPES = frozenset(("integer", "gYear", *RANGES))
 MOST_DIGITS = 100  # more need not be told apart from infinity, and Python refuses to read thousands
 LARGEST_FLOAT = float(np.finfo(np.float32).max)
 ZONED_YEARS = "years with a time zone, which is left out"

@@ -82,10 +82,14 @@ class TableFile:
     def num_rows(self) -> int:
         return len(next(iter(self.columns.values()), []))
 
-    def column(self, name: str) -> list[Any]:
-        """The cells of column `name`; raises UserError with the closest column name if there is none."""
+    def column(self, name: str, use: str = "") -> list[Any]:
+        """The cells of column `name`.
+
+        Raises:
+          UserError: there is none; with the closest column name, behind `use`, such as "split: ".
+        """
         if name not in self.columns:
-            raise UserError(f"{self.where}: no column {name!r}; {suggestion(name, self.columns)}")
+            raise UserError(f"{self.where}: {use}no column {name!r}; {suggestion(name, self.columns)}")
         return self.columns[name]
 
     def names(self, name: str) -> list[str]:

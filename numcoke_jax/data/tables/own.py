@@ -13,7 +13,7 @@ from numcoke_jax.data.files.numbers import A_DATE, NEARLY_NUMBERS, NO_DATE_READ,
 from numcoke_jax.data.tables.categories import category_facts
 from numcoke_jax.data.tables.cells import SAVED_INDEX, TableFile, cell_text, column_numbers, describe_cells
 from numcoke_jax.data.tables.known import EntityTable, TableSpec, entity_table, joined_names, parse_hint
-from numcoke_jax.system.errors import UserError, plural, printable, suggestion
+from numcoke_jax.system.errors import UserError, plural, printable
 
 SHOWN_COLUMNS = 8  # in the notice of columns without a number
 INDEX = "index"  # as a name column that the table does not have: the number of the row
@@ -48,8 +48,7 @@ def own_table(
     """
     table = with_index(table, name)
     for column in (*name, *relations, *fields):
-        if column not in table.columns:
-            raise UserError(f"{table.where}: no column {column!r}; {suggestion(column, table.columns)}")
+        table.column(column)
     _check_repeats(table, name)
     stored, notices = tuple(fields), list[str]()
     if not fields:
