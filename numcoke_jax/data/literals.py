@@ -25,6 +25,7 @@ from flax import struct
 
 from numcoke_jax.config.schema import choices
 from numcoke_jax.data.graph import NumericGraph
+from numcoke_jax.data.tail_index import places_in_groups
 from numcoke_jax.system.errors import UserError
 
 KINDS = choices("data.normalize")
@@ -60,9 +61,8 @@ def fields_of_cells(observed: np.ndarray) -> np.ndarray:
     """`Literals.cells` of a mask bool [N, M]: int32 [N, C], where C is the most cells of an entity."""
     counts = observed.sum(axis=1)
     entities, fields = np.nonzero(observed)
-    place = np.arange(len(entities)) - np.repeat(np.cumsum(counts) - counts, counts)
     cells = np.full((len(observed), counts.max(initial=0)), observed.shape[1], np.int32)
-    cells[entities, place] = fields
+    cells[entities, places_in_groups(counts)] = fields
     return cells
 
 

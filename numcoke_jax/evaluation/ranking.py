@@ -25,7 +25,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph, reversed_facts
-from numcoke_jax.data.tail_index import TailIndex
+from numcoke_jax.data.tail_index import TailIndex, differs_from_previous
 from numcoke_jax.evaluation.finite import NonFiniteScoresError
 from numcoke_jax.evaluation.metrics import rank_metrics
 from numcoke_jax.evaluation.sorted_ranks import SORTED_FROM, SortedCandidates, level_counts, sorted_candidates
@@ -245,8 +245,7 @@ def head_chunks(queries: np.ndarray, chunk: int) -> Iterator[HeadChunk]:
     order = np.lexsort((queries[:, HEAD], queries[:, RELATION]))
     ordered = queries[order]
     relations, heads, tails = ordered[:, RELATION], ordered[:, HEAD], ordered[:, TAIL].astype(np.int32)
-    starts_pair = np.ones(len(ordered), bool)
-    starts_pair[1:] = (relations[1:] != relations[:-1]) | (heads[1:] != heads[:-1])
+    starts_pair = differs_from_previous(relations, heads)
     first_query = np.flatnonzero(starts_pair)  # of each distinct (relation, head)
     pair_of_query = np.cumsum(starts_pair) - 1
     pair_heads, pair_relations = heads[first_query].astype(np.int32), relations[first_query]

@@ -36,6 +36,7 @@ from numcoke_jax.data.files.written import (
     other_signs,
     written_number,
 )
+from numcoke_jax.data.tail_index import differs_from_previous
 from numcoke_jax.system.errors import UserError, printable
 
 PLAIN_NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
@@ -248,8 +249,7 @@ def aggregate(keys: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndar
     if (keys[order[1:]] == keys[order[:-1]]).any():
         order = np.lexsort((values, keys))
     keys, values = keys[order], values[order]
-    first = np.ones(len(keys), dtype=bool)
-    first[1:] = (keys[1:] != keys[:-1]) | (values[1:] != values[:-1])
+    first = differs_from_previous(keys, values)
     repeats = int(len(keys) - first.sum())
     keys, values = keys[first], values[first]
     groups, starts, counts = np.unique(keys, return_index=True, return_counts=True)
