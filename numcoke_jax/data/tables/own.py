@@ -13,7 +13,7 @@ from numcoke_jax.data.files.numbers import A_DATE, NEARLY_NUMBERS, NO_DATE_READ,
 from numcoke_jax.data.tables.categories import category_facts
 from numcoke_jax.data.tables.cells import SAVED_INDEX, TableFile, cell_text, column_numbers, describe_cells
 from numcoke_jax.data.tables.known import EntityTable, TableSpec, entity_table, joined_names, parse_hint
-from numcoke_jax.system.errors import UserError, plural, printable
+from numcoke_jax.system.errors import UserError, first_of, plural, printable
 
 SHOWN_COLUMNS = 8  # in the notice of columns without a number
 INDEX = "index"  # as a name column that the table does not have: the number of the row
@@ -194,11 +194,10 @@ def _unique_columns(table: TableFile, name: Sequence[str], allowed: float) -> st
         }
         found = [chosen for chosen, rows in repeats.items() if rows <= limit]
         if found:
-            listed = ", ".join(" with ".join(map(repr, chosen)) for chosen in found[:SHOWN_KEYS])
-            more = f" and {len(found) - SHOWN_KEYS} more" if len(found) > SHOWN_KEYS else ""
+            listed = first_of([" with ".join(map(repr, chosen)) for chosen in found], SHOWN_KEYS)
             most = max(repeats[chosen] for chosen in found)
             but = f", but for {plural(most, 'row')}" if most else ""
-            return f"unique are {listed}{more}{but}; {number}"
+            return f"unique are {listed}{but}; {number}"
     return f"no three columns together are unique: merge the rows of an entity into one; {number}"
 
 
@@ -240,8 +239,7 @@ def numeric_columns(file: TableFile, taken: Collection[str]) -> tuple[tuple[str,
             f"left out, with dates that can be read in two ways: {', '.join(unread)}; write 2001-03-14"
         )
     if text:
-        more = f" and {len(text) - SHOWN_COLUMNS} more" if len(text) > SHOWN_COLUMNS else ""
-        notices.append(f"left out, without any number: {', '.join(text[:SHOWN_COLUMNS])}{more}")
+        notices.append(f"left out, without any number: {first_of(text, SHOWN_COLUMNS)}")
     return tuple(found), notices
 
 
