@@ -29,7 +29,7 @@ from jaxtyping import Array, Float, Int
 
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import TableModel, table_model
+from numcoke_jax.models.entity_table import PropagatingModel, table_model
 from numcoke_jax.models.interface import ModelSpec, SumAndCount
 from numcoke_jax.models.ops import pairwise
 
@@ -86,18 +86,8 @@ class Infomax(nn.Module):
         return logits(*sides), logits(*shuffled)
 
 
-class BiGI(TableModel):
-    """Encodes both sides along the facts in `literals.facts` and translates.
-
-    Attributes:
-      layers: L.
-      norm: 1 or 2, of the translation.
-      margin: of the translation.
-    """
-
-    layers: int
-    norm: int
-    margin: float
+class BiGI(PropagatingModel):
+    """Encodes heads and tails as two sides."""
 
     def setup(self) -> None:
         super().setup()
@@ -122,12 +112,10 @@ class BiGI(TableModel):
         return logits, encoded.replace(true=true, shuffled=false)  # type: ignore[attr-defined]
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> BothSides:
-        """Both sides."""
         table = self.entities(literals, train=train)
         return BothSides(*self._sides(table, table, literals.facts), self.relation_embedding[relations])
 
     def score(self, encoded: BothSides, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
-        del train  # dropout is applied in the entity table
         vectors = encoded.heads[heads], encoded.relations, encoded.tails
         return pairwise.translation(*vectors, self.norm, self.margin)
 

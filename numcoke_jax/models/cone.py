@@ -79,7 +79,6 @@ class ConE(TableModel):
         return {"fixed_direction": directions(graph.train, graph.num_relations)}
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> ConePoints:
-        """All entities as heads and as tails of each relation."""
         tangents = self.entities(literals, train=train)
         points = hyperbolic.exp_at_origin(tangents.reshape(len(tangents), -1, 2))
         angles, direction = self.rotation[relations], self.fixed_direction[relations][:, None]
@@ -98,7 +97,6 @@ class ConE(TableModel):
         )
 
     def score(self, encoded: ConePoints, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
-        del train  # dropout is applied in the entity table
         of_heads = jnp.take_along_axis(encoded.heads, heads[..., None, None], axis=1)
         by_plane = jnp.moveaxis(of_heads, 2, 0), jnp.moveaxis(encoded.tails, 2, 0)
         shape = (heads.shape[0], heads.shape[1], encoded.tails.shape[1])

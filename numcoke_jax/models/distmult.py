@@ -40,7 +40,6 @@ class DistMult(TableModel):
     def score(
         self, encoded: SharedVectors, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
-        del train  # dropout is applied in the entity table
         return self.query(encoded.entities[heads], encoded.relations[:, None]) @ encoded.entities.T
 
 

@@ -20,6 +20,7 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, KnowledgeModel, SharedVectors
+from numcoke_jax.models.ops import pairwise
 
 
 class ConcatenatedAttributes(nn.Module):
@@ -87,7 +88,8 @@ class TableModel(EncodeThenScore):
     Attributes:
       sizes: N, R and M.
       dim: d.
-      entities: the table of all entities; its dropout is one mask for heads and tails.
+      entities: the table of all entities; its dropout is one mask for heads and tails, and mostly all that
+        differs in training: few scores look at `train`.
     """
 
     sizes: GraphSizes
@@ -110,6 +112,24 @@ class TableModel(EncodeThenScore):
             for name in ("head_bias", "tail_bias")
         )
         return head, tail
+
+
+class PropagatingModel(TableModel):
+    """A model that encodes its entities along the facts in `literals.facts` and translates.
+
+    Attributes:
+      layers: L.
+      norm: 1 or 2, of the translation.
+      margin: of the translation.
+    """
+
+    layers: int
+    norm: int
+    margin: float
+
+    def score(self, encoded: Any, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
+        entities, relations = encoded.scored.entities, encoded.scored.relations
+        return pairwise.translation(entities[heads], relations, entities, self.norm, self.margin)
 
 
 def table_model(

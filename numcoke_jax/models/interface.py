@@ -108,11 +108,9 @@ class EncodeThenScore(nn.Module):
         return self.score(encoded, heads, train=train), encoded
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> Any:
-        """See `KnowledgeModel`."""
         raise NotImplementedError
 
     def score(self, encoded: Any, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
-        """See `KnowledgeModel`."""
         raise NotImplementedError
 
 

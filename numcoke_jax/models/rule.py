@@ -112,7 +112,6 @@ class RulE(TableModel):
         )
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> RulesInForce:
-        """The entity table, the relations' angles and rules."""
         bodies = self._bodies()
         weights = self._weights(bodies)[relations] / RULE_MARGIN
         return RulesInForce(

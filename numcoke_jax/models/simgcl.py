@@ -24,10 +24,9 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import TableModel, table_model
+from numcoke_jax.models.entity_table import PropagatingModel, table_model
 from numcoke_jax.models.interface import ModelSpec, SecondLoss, SharedVectors, SumAndCount
 from numcoke_jax.models.losses.view_contrastive import view_contrastive_loss
-from numcoke_jax.models.ops import pairwise
 
 
 @struct.dataclass
@@ -38,21 +37,14 @@ class Views:
     noisy: Any = None  # float32 [2, N, d]
 
 
-class SimGCL(TableModel):
-    """Averages the entities along the facts in `literals.facts` and translates.
+class SimGCL(PropagatingModel):
+    """Averages the entities of each neighbourhood.
 
     Attributes:
-      entities: the table of all entities, E^0.
-      layers: L.
       noise: epsilon; 0 makes both views the same.
-      norm: 1 or 2, of the translation.
-      margin: of the translation.
     """
 
-    layers: int
     noise: float
-    norm: int
-    margin: float
 
     def __call__(
         self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
@@ -69,14 +61,8 @@ class SimGCL(TableModel):
         return logits, encoded.replace(noisy=views)  # type: ignore[attr-defined]
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> Views:
-        """The averaged entities, without noise."""
         entities = self._mean_of_layers(self.entities(literals, train=train), literals)
         return Views(SharedVectors(entities, self.relation_embedding[relations]))
-
-    def score(self, encoded: Views, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
-        del train  # dropout is applied in the entity table
-        entities, relations = encoded.scored.entities, encoded.scored.relations
-        return pairwise.translation(entities[heads], relations, entities, self.norm, self.margin)
 
     def _mean_of_layers(
         self, entities: Float[Array, "N d"], literals: Literals, *, key: Any = None

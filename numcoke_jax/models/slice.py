@@ -29,9 +29,8 @@ from jaxtyping import Array, Float, Int
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.bigi import mean_by_softmax
-from numcoke_jax.models.entity_table import TableModel, table_model
+from numcoke_jax.models.entity_table import PropagatingModel, table_model
 from numcoke_jax.models.interface import ModelSpec, SharedVectors, SumAndCount
-from numcoke_jax.models.ops import pairwise
 
 HIDDEN = 0.15  # share of the entities
 
@@ -65,19 +64,8 @@ class ContextLayer(nn.Module):
         return rows + nn.Dense(dim, use_bias=False, name="value")(mixed)
 
 
-class SLiCE(TableModel):
-    """Encodes the entities along the facts in `literals.facts` and translates.
-
-    Attributes:
-      entities: the table of all entities, e.
-      layers: L.
-      norm: 1 or 2, of the translation.
-      margin: of the translation.
-    """
-
-    layers: int
-    norm: int
-    margin: float
+class SLiCE(PropagatingModel):
+    """Attends to the other ends of each entity's facts."""
 
     def setup(self) -> None:
         vectors, shape = nn.initializers.xavier_normal(), (self.sizes.relations, self.dim)
@@ -104,13 +92,7 @@ class SLiCE(TableModel):
         return logits, encoded.replace(guesses=guesses, table=table, hidden=hidden)  # type: ignore[attr-defined]
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> InContext:
-        """The entities in their contexts."""
         return self._encoded(self.entities(literals, train=train), relations, literals)
-
-    def score(self, encoded: InContext, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
-        del train  # dropout is applied in the entity table
-        entities, relations = encoded.scored.entities, encoded.scored.relations
-        return pairwise.translation(entities[heads], relations, entities, self.norm, self.margin)
 
     def _encoded(self, table: Array, relations: Int[Array, " S"], literals: Literals) -> InContext:
         vectors = self._in_context(table, literals)

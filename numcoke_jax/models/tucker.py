@@ -91,7 +91,6 @@ class TuckER(TableModel):
         nn.share_scope(self, self.contraction)
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> RelationMatrices:
-        """The entity table and one matrix per relation."""
         matrices = self.contraction.matrices(self.relation_embedding[relations], train=train)
         return RelationMatrices(entities=self.entities(literals, train=train), matrices=matrices)
 

@@ -86,12 +86,10 @@ class OrderCore(FittedColumns):
 
     @property
     def relations(self) -> tuple[int, ...]:
-        """See `FittedColumns`."""
         return tuple(relation for relation in self.sizes.ordered if relation < self.sizes.own_relations)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """See `FittedColumns`."""
         columns = len(self.relations)
         learned = {"reversed_share": (columns,), "reach": (columns, BINS)}
         # At least one column, of zeros: a checkpoint cannot hold an array without entries.
@@ -120,7 +118,6 @@ class ValueClasses(FittedColumns):
 
     @property
     def relations(self) -> tuple[int, ...]:
-        """See `FittedColumns`."""
         return self.sizes.classes
 
     def __call__(self, relations: Int[Array, " S"]) -> ClassPositions:

@@ -47,7 +47,6 @@ class Bounds(Reference):
         self.entity_bounds = self.zeros("entity_bounds", self.sizes.entities, self.sizes.relations, 2)
 
     def fit(self, graph: NumericGraph, positions: np.ndarray, *, seed: int) -> Any:
-        """See `FittedModel`."""
         del seed
         weight = compared_fields(graph, positions, least=EXPLAINED)
         places = places_of(positions, weight)

@@ -74,7 +74,6 @@ class BradleyTerry(Reference):
         self.slope = self.zeros("slope", self.sizes.relations, self.sizes.fields)
 
     def fit(self, graph: NumericGraph, positions: np.ndarray, *, seed: int) -> Any:
-        """See `FittedModel`."""
         del seed
         weight = compared_fields(graph, positions)
         used = {"none": np.zeros_like(weight), "compared": weight, "all": np.ones_like(weight)}

@@ -69,7 +69,6 @@ class Posterior(Reference):
         self.entity_draws = self.zeros("entity_draws", self.sizes.entities, self.sizes.relations, self.draws)
 
     def fit(self, graph: NumericGraph, positions: np.ndarray, *, seed: int) -> Any:
-        """See `FittedModel`."""
         weight = compared_fields(graph, positions, least=EXPLAINED)
         places = places_of(positions, weight)
         rng = np.random.default_rng(seed)

@@ -26,7 +26,6 @@ class RawValues(Reference):
     """Ranks by the difference of two values."""
 
     def fit(self, graph: NumericGraph, positions: np.ndarray, *, seed: int) -> Any:
-        """See `FittedModel`."""
         del seed
         return {"field_weight": compared_fields(graph, positions), "entity_seen": seen_entities(graph)}
 
