@@ -120,16 +120,22 @@ def _count_tile(scores: Array, known: Array, rows: Array, tails: Array, heads: A
     candidates = scores[rows]
     target = scores[rows, tails][:, None]
     counted = ~known[rows] & (jnp.arange(scores.shape[1]) != tails[:, None])
-    query_heads = heads[rows]
-    self_score = scores[rows, query_heads]
-    self_counted = ~known[rows, query_heads] & (query_heads != tails)
     return RankCounts(
-        greater=jnp.sum(counted & (candidates > target), axis=1, dtype=jnp.int32),
-        equal=jnp.sum(counted & (candidates == target), axis=1, dtype=jnp.int32),
-        self_greater=self_counted & (self_score > target[:, 0]),
-        self_equal=self_counted & (self_score == target[:, 0]),
+        jnp.sum(counted & (candidates > target), axis=1, dtype=jnp.int32),
+        jnp.sum(counted & (candidates == target), axis=1, dtype=jnp.int32),
+        *_of_heads_themselves(scores, known, rows, tails, heads),
         finite=jnp.all(jnp.isfinite(candidates), axis=1),
     )
+
+
+def _of_heads_themselves(
+    scores: Array, known: Array, rows: Array, tails: Array, heads: Array
+) -> tuple[Array, Array]:
+    """`RankCounts.self_greater` and `self_equal`."""
+    query_heads = heads[rows]
+    own, target = scores[rows, query_heads], scores[rows, tails]
+    counted = ~known[rows, query_heads] & (query_heads != tails)
+    return counted & (own > target), counted & (own == target)
 
 
 @jax.jit
@@ -143,18 +149,9 @@ def sorted_rank_counts(
 ) -> RankCounts:
     """`rank_counts` of the same arguments, from rows that are sorted already: the same counts."""
     rows = jnp.maximum(rows, 0)
-    target = scores[rows, tails]
-    counts = level_counts(candidates, target, known[rows, tails], rows)
-    query_heads = heads[rows]
-    self_score = scores[rows, query_heads]
-    self_counted = ~known[rows, query_heads] & (query_heads != tails)
-    return RankCounts(
-        greater=counts.greater,
-        equal=counts.equal,
-        self_greater=self_counted & (self_score > target),
-        self_equal=self_counted & (self_score == target),
-        finite=candidates.finite[rows],
-    )
+    levels = level_counts(candidates, scores[rows, tails], known[rows, tails], rows)
+    of_heads = _of_heads_themselves(scores, known, rows, tails, heads)
+    return RankCounts(*levels, *of_heads, finite=candidates.finite[rows])
 
 
 def summaries(ranks: FilteredRanks) -> dict[str, dict[str, float | int | None]]:
