@@ -19,7 +19,7 @@ from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, NumericGraph, Vocabul
 from numcoke_jax.data.tail_index import places_in_groups
 from numcoke_jax.evaluation.calibration import Calibration
 from numcoke_jax.evaluation.scorer import Scorer
-from numcoke_jax.models.encoded import ORDER, EncodedEntities
+from numcoke_jax.models.encoded import ORDER, EncodedEntities, decided_by
 from numcoke_jax.models.order_core.comparative import category_values
 
 KNOWN = ("exclude", "mark")
@@ -131,7 +131,7 @@ class Predictor:
         """
         encoded = self.encoded(relation)
         decided = encoded.probabilities(heads, tails) if isinstance(encoded, EncodedEntities) else None
-        if decided is not None and encoded.decided_by() == ORDER:
+        if decided is not None and decided_by(encoded) == ORDER:
             return np.where(self._placeless[heads] | self._placeless[tails], np.nan, decided)
         if decided is not None:
             return decided

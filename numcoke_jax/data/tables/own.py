@@ -144,9 +144,10 @@ def _check_repeats(table: TableFile, name: Sequence[str]) -> None:
     allowed = max(1, min(FEW_REPEATS, FEW_SHARE * len(names)), LARGE_SHARE * len(names))
     if repeats > allowed:
         column, verb = ("columns", "name") if len(name) > 1 else ("column", "names")
+        repeated = collections.Counter(names).most_common(1)[0][0]
         raise UserError(
             f"{table.where}: {column} {', '.join(map(repr, name))} {verb} {plural(len(set(names)), 'thing')} "
-            f"in {plural(len(names), 'row')}, such as {printable(repr(_most_frequent(names)))} in several; "
+            f"in {plural(len(names), 'row')}, such as {printable(repr(repeated))} in several; "
             f"{_unique_columns(table, name, allowed)}"
         )
 
@@ -157,10 +158,6 @@ def column_texts(table: TableFile, column: str) -> list[str]:
         return table.names(column)
     except UserError:
         return []
-
-
-def _most_frequent(names: Sequence[str]) -> str:
-    return collections.Counter(names).most_common(1)[0][0]
 
 
 def _unique_columns(table: TableFile, name: Sequence[str], allowed: float) -> str:
