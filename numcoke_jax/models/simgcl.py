@@ -10,8 +10,8 @@ fact links them; relations enter by the translation score, since recommendation 
     score = margin - ||e_h + r - e_t||_p
     loss  = BCE + lambda mean_i -log(exp(cos(e'_i, e''_i) / tau) / sum_j exp(cos(e'_i, e''_j) / tau))
 
-e' and e'' are the two views; i runs over the heads of the step, j over all entities
-(`losses/view_contrastive.py`).
+e' and e'' are the two views; i runs over the heads of the step, each once per query that it heads; j over all
+entities.
 """
 
 from typing import Any
@@ -26,7 +26,8 @@ from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import PropagatingModel, table_model
 from numcoke_jax.models.interface import ModelSpec, SecondLoss, SharedVectors, SumAndCount
-from numcoke_jax.models.losses.view_contrastive import view_contrastive_loss
+
+TINY = 1e-12  # smallest squared norm that is distinguished from 0
 
 
 @struct.dataclass
@@ -88,8 +89,19 @@ def propagate(entities: Float[Array, "N d"], facts: Int[Array, "n 3"]) -> Float[
     return scale * jax.ops.segment_sum((scale * entities)[source], target, count)
 
 
+def view_contrastive_loss(views: Float[Array, "2 N d"], batch: Batch, *, temperature: float) -> SumAndCount:
+    """Sum over the batch's real queries, and their number."""
+    squares = jnp.maximum(jnp.square(views).sum(-1, keepdims=True), TINY)
+    first, second = views / jnp.sqrt(squares)
+    logits = first[batch.heads] @ second.T / temperature  # [S, H, N], as many as the score has
+    own = jnp.take_along_axis(logits, batch.heads[..., None], axis=-1)[..., 0]
+    losses = jax.nn.logsumexp(logits, axis=-1) - own
+    mask = batch.mask.astype(losses.dtype)
+    return (mask * losses).sum(), mask.sum()
+
+
 def view_loss(config: ConfigDict) -> SecondLoss:
-    """`losses/view_contrastive.py` of the two views."""
+    """`view_contrastive_loss` of the two views."""
     temperature = config.okcl.temperature
 
     def loss(encoded: Views, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
