@@ -221,10 +221,6 @@ def _scale_zscore(column: np.ndarray, constants: dict[str, np.ndarray]) -> np.nd
     return np.clip(scores, -ZSCORE_LIMIT, ZSCORE_LIMIT)
 
 
-def _scale_none(column: np.ndarray, constants: dict[str, np.ndarray]) -> np.ndarray:
-    return np.clip(column, -FLOAT32_MAX, FLOAT32_MAX)
-
-
 def _fraction(column: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """(column - low) / (high - low) for low <= column <= high, 0.5 where low equals high.
 
@@ -244,7 +240,12 @@ def _exponent(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 _FITS = {"minmax": _fit_minmax, "quantile": _fit_quantile, "zscore": _fit_zscore, "none": lambda column: {}}
 
-_SCALES = {"minmax": _scale_minmax, "quantile": _scale_quantile, "zscore": _scale_zscore, "none": _scale_none}
+_SCALES = {
+    "minmax": _scale_minmax,
+    "quantile": _scale_quantile,
+    "zscore": _scale_zscore,
+    "none": lambda column, _: np.clip(column, -FLOAT32_MAX, FLOAT32_MAX),
+}
 
 
 @dataclasses.dataclass(frozen=True)
