@@ -73,12 +73,13 @@ def add_options(parser: OneLineParser, command: str) -> None:
     parser.add_argument("--hide", metavar="COLUMN,...", help=hidden)
     settings = parser.add_argument_group("how values are compared")
     for field in dataclasses.fields(ComparisonSettings):
+        meaning = f"{KEYS[f'data.{field.name}'].meaning} {_default(field.name)}{MORE.get(field.name, '')}"
         settings.add_argument(
             f"--{field.name.replace('_', '-')}",
             type=as_split if field.name == "split" else type(field.default),
             choices=CHOICES.get(field.name),
             metavar=None if field.name in CHOICES else "A,B,C" if field.name == "split" else "N",
-            help=_meaning(field.name).replace("%", "%%"),
+            help=meaning.replace("%", "%%"),
         )
 
 
@@ -91,10 +92,6 @@ def as_split(text: str) -> tuple[float, ...] | str:
     except argparse.ArgumentTypeError as error:
         more = ", or order:COLUMN or column:COLUMN with --facts" if "3 numbers" in str(error) else ""
         raise argparse.ArgumentTypeError(f"{error}{more}") from None
-
-
-def _meaning(setting: str) -> str:
-    return f"{KEYS[f'data.{setting}'].meaning} {_default(setting)}{MORE.get(setting, '')}"
 
 
 def _default(setting: str) -> str:

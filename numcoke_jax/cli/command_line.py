@@ -161,7 +161,9 @@ def command_of(options: argparse.Namespace) -> Command:
     elif table or folder:
         with _waiting("reading the graph", process_settings(vars(options))):
             kg = graph_of_table(table, options) if table else _graph_of_folder(folder, options.keys)
-            config, chosen = _chosen_for(kg, preset)
+            from numcoke_jax.runs.chosen import chosen_config
+
+            config, chosen = chosen_config(kg.graph, preset, compared=kg.compared_relations)
         config.data.path = folder
     else:
         config = load_config(named or DEFAULT_CONFIG)
@@ -205,13 +207,6 @@ def _graph_of_folder(folder: str, keys: Sequence[tuple[str, str]]) -> "NumericKG
     given = {name: dict(keys).get(f"data.{name}") for name in ("bad_values", "dates")}
     known = {name: value for name, value in given.items() if value in choices(f"data.{name}")}
     return NumericKG(load_folder(folder, **known))
-
-
-def _chosen_for(kg: "NumericKG", preset: str) -> tuple[ConfigDict, str]:
-    """The config of a graph with or without a preset, and what to say about it."""
-    from numcoke_jax.runs.chosen import chosen_config
-
-    return chosen_config(kg.graph, preset, compared=kg.compared_relations)
 
 
 def _named_config(options: argparse.Namespace) -> str:

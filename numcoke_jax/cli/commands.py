@@ -7,6 +7,7 @@ the run was lost: try again; 130 interrupted from the keyboard; 141 nobody reads
 
 import argparse
 import atexit
+import functools
 import gc
 import io
 import itertools
@@ -58,8 +59,10 @@ class OneLineParser(argparse.ArgumentParser):
     """An argparse parser of whole flags whose complaints are one line, a UserError; help fits 80 columns."""
 
     def __init__(self, **settings: Any) -> None:
-        settings.setdefault("formatter_class", _help_formatter)
-        super().__init__(**{"allow_abbrev": False, **settings})
+        layout = functools.partial(
+            argparse.RawDescriptionHelpFormatter, max_help_position=26, width=HELP_WIDTH
+        )
+        super().__init__(**{"formatter_class": layout, "allow_abbrev": False, **settings})
 
     def error(self, message: str) -> NoReturn:
         """What argparse calls for a wrong argument."""
@@ -113,10 +116,6 @@ def add_cache_option(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="compile anew, without the functions kept in the user's cache folder; results are the same",
     )
-
-
-def _help_formatter(prog: str) -> argparse.HelpFormatter:
-    return argparse.RawDescriptionHelpFormatter(prog, max_help_position=26, width=HELP_WIDTH)
 
 
 def escape_what_cannot_be_shown() -> None:

@@ -28,7 +28,8 @@ def show(found: Mapping[str, Any], console: Console) -> None:
     console.note("")
     if found["terms"]:
         terms = [(name, f"{value:+.3f}") for name, value in found["terms"].items()]
-        console.table("Score", "the sum of its terms", ("term", ">value"), [*terms, ("sum", _sum(found))])
+        terms.append(("sum", f"{sum(found['terms'].values()):+.3f}"))
+        console.table("Score", "the sum of its terms", ("term", ">value"), terms)
     if "compared" in found or "order" in found:
         rows = [
             (row["field"], f"{row['weight']:+.2f}", _value(row["head"]), _value(row["tail"]))
@@ -123,10 +124,6 @@ def _width(width: float) -> str:
 def _verdict(found: Mapping[str, Any]) -> str:
     probability = shown_probability(found["probability"])
     return f"rank {found['rank']:g}, probability {probability}, score {found['score']:.3f}"
-
-
-def _sum(found: Mapping[str, Any]) -> str:
-    return f"{sum(found['terms'].values()):+.3f}"
 
 
 def _value(value: float | None) -> str:

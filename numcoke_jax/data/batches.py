@@ -2,11 +2,8 @@
 
 An entity's encoding depends on the relation but not on the query, so a step takes S relations with up
 to H heads each and encodes S entity tables, not one per query.  Every (head, relation) of the training
-split comes exactly once per epoch.  A step works on all N entities, or on a sample (`data/batches.py`).
-
-Which entities a step works on when `train.candidates` = C is set, so that its cost does not grow with N.
-
-A step's entities are
+split comes exactly once per epoch.  A step works on all N entities or, if `train.candidates` = C is set, on a
+sample, so that its cost does not grow with N.  Its entities are then
 
 * the heads of its queries,
 * its own tails, the training tails of its queries; if there are more than `own_tail_limit`, that many of
@@ -32,6 +29,7 @@ import flax.struct
 import numpy as np
 
 from numcoke_jax.data.graph import HEAD, RELATION, NumericGraph, reversed_facts
+from numcoke_jax.data.tail_index import places_in_groups
 from numcoke_jax.system.errors import UserError
 
 CANDIDATE_STREAM = 1  # a third number: separate from the order of an epoch, which is seeded by two
@@ -102,7 +100,7 @@ class TrainBatches:
           seed: for the order and the sampled candidates.
           negatives: "given" (neg.txt alone) or "reversed": also (t, r, h) of every training fact (h, r, t),
             and every entity compared with itself, for relations that are strict orders.
-          candidates: C of `data/batches.py`; 0 takes all entities.
+          candidates: C; 0 takes all entities.
 
         Raises:
           UserError: there are no training facts, relations_per_step does not divide batch_size, `negatives`
@@ -259,11 +257,7 @@ def choose_epochs(steps_per_epoch: int) -> int:
 def _cut(heads_per_relation: np.ndarray, chunk: int) -> tuple[np.ndarray, np.ndarray]:
     """Start and length (int64 [C]) of the chunks of queries that are grouped by relation."""
     chunks_of_relation = -(-heads_per_relation // chunk)
-    last_chunk = np.cumsum(chunks_of_relation)
-    offset = np.arange(chunks_of_relation.sum()) - np.repeat(
-        last_chunk - chunks_of_relation, chunks_of_relation
-    )
-    offset *= chunk
+    offset = chunk * places_in_groups(chunks_of_relation)
     start = np.repeat(np.cumsum(heads_per_relation) - heads_per_relation, chunks_of_relation) + offset
     length = np.minimum(chunk, np.repeat(heads_per_relation, chunks_of_relation) - offset)
     return start, length

@@ -25,6 +25,7 @@ from flax import struct
 
 from numcoke_jax.config.schema import choices
 from numcoke_jax.data.graph import NumericGraph
+from numcoke_jax.data.tail_index import places_in_groups
 from numcoke_jax.system.errors import UserError
 
 KINDS = choices("data.normalize")
@@ -60,9 +61,8 @@ def fields_of_cells(observed: np.ndarray) -> np.ndarray:
     """`Literals.cells` of a mask bool [N, M]: int32 [N, C], where C is the most cells of an entity."""
     counts = observed.sum(axis=1)
     entities, fields = np.nonzero(observed)
-    place = np.arange(len(entities)) - np.repeat(np.cumsum(counts) - counts, counts)
     cells = np.full((len(observed), counts.max(initial=0)), observed.shape[1], np.int32)
-    cells[entities, place] = fields
+    cells[entities, places_in_groups(counts)] = fields
     return cells
 
 
@@ -221,10 +221,6 @@ def _scale_zscore(column: np.ndarray, constants: dict[str, np.ndarray]) -> np.nd
     return np.clip(scores, -ZSCORE_LIMIT, ZSCORE_LIMIT)
 
 
-def _scale_none(column: np.ndarray, constants: dict[str, np.ndarray]) -> np.ndarray:
-    return np.clip(column, -FLOAT32_MAX, FLOAT32_MAX)
-
-
 def _fraction(column: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """(column - low) / (high - low) for low <= column <= high, 0.5 where low equals high.
 
@@ -244,7 +240,12 @@ def _exponent(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 _FITS = {"minmax": _fit_minmax, "quantile": _fit_quantile, "zscore": _fit_zscore, "none": lambda column: {}}
 
-_SCALES = {"minmax": _scale_minmax, "quantile": _scale_quantile, "zscore": _scale_zscore, "none": _scale_none}
+_SCALES = {
+    "minmax": _scale_minmax,
+    "quantile": _scale_quantile,
+    "zscore": _scale_zscore,
+    "none": lambda column, _: np.clip(column, -FLOAT32_MAX, FLOAT32_MAX),
+}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,14 +7,16 @@ graphs: "fb15k_237" (fb15k.py), "synthetic" (synthetic.py), "rakge_credit" and "
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 from ml_collections import ConfigDict
 
-from numcoke_jax.data.files.encode import GraphReport, encode_graph, named_literals
+from numcoke_jax.data.files.encode import GraphReport, encode_graph, named_facts, named_literals
 from numcoke_jax.data.files.findings import empty_splits
 from numcoke_jax.data.files.folder import NO_DATES, read_folder
+from numcoke_jax.data.files.lines import FACT_COLUMNS
 from numcoke_jax.data.files.rdf import is_rdf_name
 from numcoke_jax.data.graph import LoadedGraph, NumericGraph
 from numcoke_jax.data.public.fb15k import load_fb15k_237
@@ -32,6 +34,7 @@ from numcoke_jax.system.errors import UserError
 from numcoke_jax.system.files import home_path
 
 UNNAMED = "table"  # what a table from Python is called
+Settings = TypeVar("Settings", SyntheticSettings, ComparisonSettings)
 SYNTHETIC_PREFIX = "synthetic_"  # of the keys that only a synthetic graph has
 
 
@@ -82,21 +85,21 @@ def load_folder(path: str, *, bad_values: str = "error", dates: str = NO_DATES) 
 
 def synthetic_settings(data_config: ConfigDict) -> SyntheticSettings:
     """The keys of config.data that describe a synthetic graph."""
-    names = [field.name for field in dataclasses.fields(SyntheticSettings)]
-    own = {name: f"{SYNTHETIC_PREFIX}{name}" for name in names}
-    values = {name: data_config[key if key in data_config else name] for name, key in own.items()}
-    values["split"] = tuple(float(share) for share in data_config.split)
-    values["missing_rate"] = float(data_config.missing_rate)
-    return SyntheticSettings(**values)
+    return _settings(SyntheticSettings, data_config, SYNTHETIC_PREFIX)
 
 
 def comparison_settings(data_config: ConfigDict) -> ComparisonSettings:
     """The keys of config.data that decide how a table is compared; raises UserError for wrong values."""
-    keys = [field.name for field in dataclasses.fields(ComparisonSettings)]
-    values = {key: data_config[key] for key in keys}
+    return _settings(ComparisonSettings, data_config)
+
+
+def _settings(kind: type[Settings], data_config: ConfigDict, prefix: str = "") -> Settings:
+    """Settings of a kind, each the key of config.data with its name behind the prefix, or else without it."""
+    keys = {field.name: f"{prefix}{field.name}" for field in dataclasses.fields(kind)}
+    values = {name: data_config[key if key in data_config else name] for name, key in keys.items()}
     values["split"] = tuple(float(share) for share in data_config.split)
     values["missing_rate"] = float(data_config.missing_rate)
-    return ComparisonSettings(**values)
+    return kind(**values)
 
 
 def build_graph(table: EntityTable, relations: Sequence[str], settings: ComparisonSettings) -> LoadedGraph:
@@ -168,8 +171,8 @@ def build_facts(tables: Sequence[TableFile], attributes: TableFile | None, choic
 def _named(facts: Sequence[tuple[str, str, str]]) -> pa.Table:
     """Columns head, relation and tail of facts by name."""
     columns = zip(*facts, strict=True) if facts else ((), (), ())
-    heads, relations, tails = (pa.array(list(column), pa.string()) for column in columns)
-    return pa.table({"head": heads, "relation": relations, "tail": tails})
+    arrays = [pa.array(list(column), pa.string()).dictionary_encode() for column in columns]
+    return pa.table(arrays, names=list(FACT_COLUMNS))
 
 
 def _split_categories(
@@ -192,23 +195,11 @@ def encode_comparisons(
       comparisons: their facts.
       categories: split -> further facts by name.
     """
-    entities = pa.array(table.entities, pa.string())
-    relations = pa.array(comparisons.relations, pa.string())
-
-    def named(triples: np.ndarray) -> pa.Table:
-        heads, relation_ids, tails = (pa.array(column) for column in triples.T)
-        return pa.table(
-            {
-                "head": entities.take(heads),
-                "relation": relations.take(relation_ids),
-                "tail": entities.take(tails),
-            }
-        )
-
+    names = pa.array(table.entities, pa.string()), pa.array(comparisons.relations, pa.string())
     literals = named_literals(table.entities, table.fields, table.values, comparisons.shown)
     splits = {
-        name: pa.concat_tables([named(triples), _named(categories.get(name, ()))])
-        for name, triples in comparisons.splits.items()
+        split: pa.concat_tables([named_facts(facts, *names), _named(categories.get(split, ()))])
+        for split, facts in comparisons.splits.items()
     }
-    kept = entities.filter(pa.array(comparisons.kept)).to_pylist()
-    return encode_graph(splits, named(comparisons.negatives), literals, kept)
+    kept = names[0].filter(pa.array(comparisons.kept)).to_pylist()
+    return encode_graph(splits, named_facts(comparisons.negatives, *names), literals, kept)

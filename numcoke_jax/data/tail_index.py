@@ -52,7 +52,7 @@ class TailIndex:
         ):
             _check_ids(facts[:, column], name, limit)
         key_of_fact, tails = _sorted_facts(facts, num_entities, num_relations)
-        first_of_query = np.flatnonzero(_differs_from_previous(key_of_fact))
+        first_of_query = np.flatnonzero(differs_from_previous(key_of_fact))
         keys = key_of_fact[first_of_query]
         relations, heads = np.divmod(keys, max(num_entities, 1))
         return cls(
@@ -102,8 +102,7 @@ class TailIndex:
         starts = self.indptr[rows]
         lengths = np.where(rows >= 0, self.indptr[rows + 1] - starts, 0)
         asked = np.repeat(np.arange(len(rows)), lengths)
-        shift = starts - (np.cumsum(lengths) - lengths)  # from position in the answer to position in `tails`
-        return asked, self.tails[np.arange(len(asked)) + shift[asked]]
+        return asked, self.tails[starts[asked] + places_in_groups(lengths)]
 
     def mask_rows(self, rows: np.ndarray, num_columns: int) -> np.ndarray:
         """Bool [..., num_columns], True at the tails of each given row; a row of -1 is all False.
@@ -143,11 +142,11 @@ def _sorted_facts(facts: np.ndarray, num_entities: int, num_relations: int) -> t
     if num_relations * num_entities**2 <= np.iinfo(np.int64).max:
         packed = keys * num_entities + facts[:, TAIL]
         packed.sort()
-        keys, tails = np.divmod(packed[_differs_from_previous(packed)], max(num_entities, 1))
+        keys, tails = np.divmod(packed[differs_from_previous(packed)], max(num_entities, 1))
         return keys, tails.astype(np.int32)
     order = np.lexsort((facts[:, TAIL], keys))
     keys, tails = keys[order], facts[order, TAIL].astype(np.int32)
-    distinct = _differs_from_previous(keys) | _differs_from_previous(tails)
+    distinct = differs_from_previous(keys, tails)
     return keys[distinct], tails[distinct]
 
 
@@ -162,7 +161,7 @@ def distinct_facts(facts: np.ndarray) -> np.ndarray:
 def sorted_unique(keys: np.ndarray) -> np.ndarray:
     """Like np.unique, whose hash table is slower than sorting for tens of millions of keys."""
     keys = np.sort(keys)
-    return keys[_differs_from_previous(keys)]
+    return keys[differs_from_previous(keys)]
 
 
 def contains(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
@@ -173,11 +172,17 @@ def contains(sorted_keys: np.ndarray, keys: np.ndarray) -> np.ndarray:
     return sorted_keys[place] == keys
 
 
-def _differs_from_previous(values: np.ndarray) -> np.ndarray:
-    """Bool [n], True at the first element and wherever the one before it differs."""
-    differs = np.ones(len(values), bool)
-    differs[1:] = values[1:] != values[:-1]
+def differs_from_previous(*columns: np.ndarray) -> np.ndarray:
+    """Bool [n], True at the first row of some columns [n] and wherever the one before it differs in any."""
+    differs = np.arange(len(columns[0])) == 0
+    for values in columns:
+        differs[1:] |= values[1:] != values[:-1]
     return differs
+
+
+def places_in_groups(lengths: np.ndarray) -> np.ndarray:
+    """Int64 [sum of lengths]: 0, 1, ... within each of groups that follow one another, of int [n] lengths."""
+    return np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
 
 
 def _check_ids(ids: np.ndarray, name: str, limit: int) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from numcoke_jax.data.graph import Vocabulary
-from numcoke_jax.system.errors import plural, shown_name
+from numcoke_jax.system.errors import first_of, plural, shown_name
 
 MOST_NAMED = 5  # heads listed in an error
 
@@ -21,14 +21,13 @@ class NonFiniteScoresError(FloatingPointError):
 
     def __init__(self, relation: int, heads: Iterable[int], vocabulary: Vocabulary | None = None) -> None:
         self.relation, self.heads = int(relation), np.unique(list(heads)).tolist()
-        more = f" and {len(self.heads) - MOST_NAMED} more" if len(self.heads) > MOST_NAMED else ""
-        first = self.heads[:MOST_NAMED]
         if vocabulary is None:
-            message = f"non-finite scores for relation {relation}, heads {', '.join(map(str, first))}{more}"
+            ids = first_of([str(head) for head in self.heads], MOST_NAMED)
+            message = f"non-finite scores for relation {relation}, heads {ids}"
         else:
-            names = "; ".join(shown_name(vocabulary.entities[head]) for head in first)
+            names = first_of([shown_name(vocabulary.entities[head]) for head in self.heads], MOST_NAMED, "; ")
             count, name = plural(len(self.heads), "head"), shown_name(vocabulary.relations[relation])
-            message = f"non-finite scores under relation {name} of {count}: {names}{more}"
+            message = f"non-finite scores under relation {name} of {count}: {names}"
         super().__init__(message)
 
     def named(self, vocabulary: Vocabulary) -> "NonFiniteScoresError":

@@ -149,7 +149,8 @@ def order_measures(graph: NumericGraph, facts: np.ndarray, orders: PairOrders) -
       that is at most "gap", the lowest quartile of all known ones; "relations": {name: summary, "tau_values",
       "narrowest_quarter"}}.
     """
-    gap = _narrow_gap(orders.gap)
+    known = orders.gap[~np.isnan(orders.gap)]
+    gap = float(np.quantile(known, 1 / GAP_QUARTERS)) if len(known) else math.nan  # that narrow ones have
     ordered = facts[:, HEAD] != facts[:, TAIL]
     apart = _relations_without_order(np.concatenate([graph.split(split) for split in SPLITS]))
     whole, narrow, values, by_relation = OrderSums(), OrderSums(), TauSums(), {}
@@ -187,12 +188,6 @@ def _relations_without_order(facts: np.ndarray) -> set[int]:
     reversed_counts = (turned[:, None] == relations).sum(axis=0)
     symmetric = set(relations[reversed_counts > BOTH_WAYS * counts].tolist())
     return set(relations[counts >= ENOUGH_FACTS].tolist()) - (both - symmetric)
-
-
-def _narrow_gap(gaps: np.ndarray) -> float:
-    """The lowest quartile of the known gaps; NaN without any."""
-    known = gaps[~np.isnan(gaps)]
-    return float(np.quantile(known, 1 / GAP_QUARTERS)) if len(known) else math.nan
 
 
 def _tau_of_values(graph: NumericGraph, relation: int, entities: np.ndarray, strength: np.ndarray) -> TauSums:

@@ -43,36 +43,27 @@ def scored_pairs(facts: np.ndarray, scored_heads: ScoredHeads) -> Iterator[Relat
     for relation in np.unique(facts[:, RELATION]).tolist():
         rows = np.flatnonzero(facts[:, RELATION] == relation)
         heads, tails = facts[rows, HEAD], facts[rows, TAIL]
-        yield _pairs_of_relation(relation, rows, heads, tails, scored_heads)
-
-
-def _pairs_of_relation(
-    relation: int,
-    rows: np.ndarray,
-    heads: np.ndarray,
-    tails: np.ndarray,
-    scored_heads: ScoredHeads,
-) -> RelationPairs:
-    entities, places = np.unique(np.concatenate([heads, tails]), return_inverse=True)
-    head_places, tail_places = np.split(places, 2)
-    forward, backward = np.empty(len(rows), np.float32), np.empty(len(rows), np.float32)
-    rivals = _opponents(len(entities))
-    as_head = np.empty((len(entities), len(rivals)), np.float32)  # of (e, r, o), and of (o, r, e)
-    as_tail = np.empty((len(rivals), len(entities)), np.float32)
-    directions = [
-        (np.argsort(scored, kind="stable"), scored, column, into)
-        for scored, column, into in ((head_places, tails, forward), (tail_places, heads, backward))
-    ]
-    for begin, scores in scored_heads(entities, relation):
-        end, among = begin + len(scores), scores[:, entities]
-        as_head[begin:end] = among[:, rivals]
-        first, last = np.searchsorted(rivals, [begin, end])
-        as_tail[first:last] = among[rivals[first:last] - begin]
-        for order, scored, column, into in directions:
-            first, last = np.searchsorted(scored, [begin, end], sorter=order)
-            mine = order[first:last]
-            into[mine] = scores[scored[mine] - begin, column[mine]]
-    return RelationPairs(relation, rows, forward, backward, entities, _strength(as_head, as_tail, rivals))
+        entities, places = np.unique(np.concatenate([heads, tails]), return_inverse=True)
+        head_places, tail_places = np.split(places, 2)
+        forward, backward = np.empty(len(rows), np.float32), np.empty(len(rows), np.float32)
+        rivals = _opponents(len(entities))
+        as_head = np.empty((len(entities), len(rivals)), np.float32)  # of (e, r, o), and of (o, r, e)
+        as_tail = np.empty((len(rivals), len(entities)), np.float32)
+        directions = [
+            (np.argsort(scored, kind="stable"), scored, column, into)
+            for scored, column, into in ((head_places, tails, forward), (tail_places, heads, backward))
+        ]
+        for begin, scores in scored_heads(entities, relation):
+            end, among = begin + len(scores), scores[:, entities]
+            as_head[begin:end] = among[:, rivals]
+            first, last = np.searchsorted(rivals, [begin, end])
+            as_tail[first:last] = among[rivals[first:last] - begin]
+            for order, scored, column, into in directions:
+                first, last = np.searchsorted(scored, [begin, end], sorter=order)
+                mine = order[first:last]
+                into[mine] = scores[scored[mine] - begin, column[mine]]
+        strength = _strength(as_head, as_tail, rivals)
+        yield RelationPairs(relation, rows, forward, backward, entities, strength)
 
 
 def _opponents(count: int) -> np.ndarray:

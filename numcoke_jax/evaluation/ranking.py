@@ -25,7 +25,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph, reversed_facts
-from numcoke_jax.data.tail_index import TailIndex
+from numcoke_jax.data.tail_index import TailIndex, differs_from_previous
 from numcoke_jax.evaluation.finite import NonFiniteScoresError
 from numcoke_jax.evaluation.metrics import rank_metrics
 from numcoke_jax.evaluation.sorted_ranks import SORTED_FROM, SortedCandidates, level_counts, sorted_candidates
@@ -120,16 +120,22 @@ def _count_tile(scores: Array, known: Array, rows: Array, tails: Array, heads: A
     candidates = scores[rows]
     target = scores[rows, tails][:, None]
     counted = ~known[rows] & (jnp.arange(scores.shape[1]) != tails[:, None])
-    query_heads = heads[rows]
-    self_score = scores[rows, query_heads]
-    self_counted = ~known[rows, query_heads] & (query_heads != tails)
     return RankCounts(
-        greater=jnp.sum(counted & (candidates > target), axis=1, dtype=jnp.int32),
-        equal=jnp.sum(counted & (candidates == target), axis=1, dtype=jnp.int32),
-        self_greater=self_counted & (self_score > target[:, 0]),
-        self_equal=self_counted & (self_score == target[:, 0]),
+        jnp.sum(counted & (candidates > target), axis=1, dtype=jnp.int32),
+        jnp.sum(counted & (candidates == target), axis=1, dtype=jnp.int32),
+        *_of_heads_themselves(scores, known, rows, tails, heads),
         finite=jnp.all(jnp.isfinite(candidates), axis=1),
     )
+
+
+def _of_heads_themselves(
+    scores: Array, known: Array, rows: Array, tails: Array, heads: Array
+) -> tuple[Array, Array]:
+    """`RankCounts.self_greater` and `self_equal`."""
+    query_heads = heads[rows]
+    own, target = scores[rows, query_heads], scores[rows, tails]
+    counted = ~known[rows, query_heads] & (query_heads != tails)
+    return counted & (own > target), counted & (own == target)
 
 
 @jax.jit
@@ -143,18 +149,9 @@ def sorted_rank_counts(
 ) -> RankCounts:
     """`rank_counts` of the same arguments, from rows that are sorted already: the same counts."""
     rows = jnp.maximum(rows, 0)
-    target = scores[rows, tails]
-    counts = level_counts(candidates, target, known[rows, tails], rows)
-    query_heads = heads[rows]
-    self_score = scores[rows, query_heads]
-    self_counted = ~known[rows, query_heads] & (query_heads != tails)
-    return RankCounts(
-        greater=counts.greater,
-        equal=counts.equal,
-        self_greater=self_counted & (self_score > target),
-        self_equal=self_counted & (self_score == target),
-        finite=candidates.finite[rows],
-    )
+    levels = level_counts(candidates, scores[rows, tails], known[rows, tails], rows)
+    of_heads = _of_heads_themselves(scores, known, rows, tails, heads)
+    return RankCounts(*levels, *of_heads, finite=candidates.finite[rows])
 
 
 def summaries(ranks: FilteredRanks) -> dict[str, dict[str, float | int | None]]:
@@ -245,8 +242,7 @@ def head_chunks(queries: np.ndarray, chunk: int) -> Iterator[HeadChunk]:
     order = np.lexsort((queries[:, HEAD], queries[:, RELATION]))
     ordered = queries[order]
     relations, heads, tails = ordered[:, RELATION], ordered[:, HEAD], ordered[:, TAIL].astype(np.int32)
-    starts_pair = np.ones(len(ordered), bool)
-    starts_pair[1:] = (relations[1:] != relations[:-1]) | (heads[1:] != heads[:-1])
+    starts_pair = differs_from_previous(relations, heads)
     first_query = np.flatnonzero(starts_pair)  # of each distinct (relation, head)
     pair_of_query = np.cumsum(starts_pair) - 1
     pair_heads, pair_relations = heads[first_query].astype(np.int32), relations[first_query]

@@ -26,13 +26,6 @@ class SortedCandidates(NamedTuple):
     finite: Array
 
 
-class LevelCounts(NamedTuple):
-    """Int32 [Q] candidates with a higher score than the target, and others with the same score."""
-
-    greater: Array
-    equal: Array
-
-
 @jax.jit
 def sorted_candidates(
     scores: Float[Array, "heads columns"], known: Bool[Array, "heads entities"]
@@ -48,8 +41,8 @@ def level_counts(
     target: Float[Array, " queries"],
     known_target: Bool[Array, " queries"],
     rows: Int[Array, " queries"],
-) -> LevelCounts:
-    """Look the score of each target up in its row.
+) -> tuple[Int[Array, " queries"], Int[Array, " queries"]]:
+    """Candidates with a higher score than the target, and others with the same: it is looked up in its row.
 
     Args:
       candidates: the sorted rows.
@@ -61,7 +54,7 @@ def level_counts(
     below = _places(candidates.ordered, target, rows, lambda candidate, target: candidate < target)
     up_to = _places(candidates.ordered, target, rows, lambda candidate, target: candidate <= target)
     itself = jnp.where(known_target, 0, 1)
-    return LevelCounts(greater=size - up_to, equal=up_to - below - itself)
+    return size - up_to, up_to - below - itself
 
 
 def _places(ordered: Array, target: Array, rows: Array, goes_on: Callable[[Array, Array], Array]) -> Array:

@@ -18,7 +18,7 @@ from numcoke_jax.evaluation.orders import ComparedField, compared_fields
 from numcoke_jax.inference.predict import Predictor, mean_ranks
 from numcoke_jax.inference.trained import Trained
 from numcoke_jax.inference.what_if import Predictors
-from numcoke_jax.models.encoded import ORDER, TERMS, EncodedEntities
+from numcoke_jax.models.encoded import ORDER, TERMS, decided_by
 from numcoke_jax.models.interface import ExplainsScores, KnowledgeModel
 from numcoke_jax.models.order_core.score import OrderPositions
 
@@ -70,7 +70,7 @@ def explain(
         **_verdict(predictor, graph, scores, head, relation, tail),
         "terms": _terms(trained, encoded, head, tail),
     }
-    deciding = _decided_by(encoded)
+    deciding = decided_by(encoded)
     found |= {"decided_by": deciding} if deciding else _looked_at(trained, head, relation, tail)
     if deciding == ORDER:
         found["order"] = _decided_order(encoded.order, head, tail) | {"above": found["probability"]}
@@ -126,7 +126,7 @@ def _terms(trained: Trained, encoded: Any, head: int, tail: int) -> dict[str, fl
     model = trained.run.programs.model
     if not isinstance(model, ExplainsScores):
         return {}
-    heads, deciding = jnp.array([[head]], jnp.int32), _decided_by(encoded)
+    heads, deciding = jnp.array([[head]], jnp.int32), decided_by(encoded)
     found = _jitted_terms(cast(Hashable, model))(trained.params, encoded, heads)
     used = [deciding] if deciding else [name for name in TERMS if name in found]
     return {name: float(found[name][0, 0, tail]) for name in used}
@@ -172,11 +172,6 @@ def _values_of(
         }
         rows.append({"field": one.field, "weight": one.weight, **values})
     return rows
-
-
-def _decided_by(encoded: Any) -> str:
-    """The part that decides the relation that was encoded, or "" for the encoder or another model."""
-    return encoded.decided_by() if isinstance(encoded, EncodedEntities) else ""
 
 
 def _decided_order(order: OrderPositions, head: int, tail: int) -> dict[str, float]:

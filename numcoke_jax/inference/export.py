@@ -26,7 +26,7 @@ from jax import export
 from numcoke_jax.evaluation.scorer import Scorer
 from numcoke_jax.inference.predict import Predictor
 from numcoke_jax.inference.trained import Trained
-from numcoke_jax.models.encoded import CLASSES, ORDER, EncodedEntities
+from numcoke_jax.models.encoded import CLASSES, ORDER, decided_by
 from numcoke_jax.models.order_core.score import OrderPositions
 from numcoke_jax.models.padding import is_per_entity
 from numcoke_jax.runs.environment import describe_environment
@@ -140,7 +140,7 @@ def _positions(trained: Trained, flat: dict[Any, Any], module: str) -> pd.DataFr
 def _probability(predictor: Predictor, relation: int) -> dict[str, Any]:
     """How a score, or two positions, become a probability under a relation."""
     encoded = predictor.encoded(relation)
-    by = encoded.decided_by() if isinstance(encoded, EncodedEntities) else ""
+    by = decided_by(encoded)
     scale = predictor.calibration.relations.get(relation)
     fitted = getattr(encoded, {ORDER: "order", CLASSES: "classes"}[by]) if by else None
     return {

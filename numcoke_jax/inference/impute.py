@@ -84,7 +84,7 @@ def impute(trained: Trained, fields: Sequence[int] | None = None, level: float =
         of_each = factors.of(tested)
         covered = needed_factor(tested, truth.values, graph.values, scores) <= of_each
     else:
-        tested, of_each = hidden.cells, _factors_of_other_half(hidden, given, level, run.config.seed)
+        tested, of_each = hidden, _factors_of_other_half(hidden, given, level, run.config.seed)
         covered = hidden.needed <= of_each
     low, high = interval_ranks(tested, of_each, scores)
     widths = (high - low + 1) / (graph.observed.sum(axis=0)[tested.fields] + 1)
@@ -144,11 +144,11 @@ def _asked(graph: NumericGraph, fields: Sequence[int] | None) -> list[int]:
 def _factors_of_other_half(hidden: Hidden, given: Hidden, level: float, seed: int) -> np.ndarray:
     """Float64 [c]: for each hidden cell the t from the other half of the entities."""
     drawn = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(STREAM, 1)))
-    count = int(hidden.cells.entities.max(initial=0)) + 1
+    count = int(hidden.entities.max(initial=0)) + 1
     first = drawn.permutation(count)[: count // 2]
-    in_first, given_first = (np.isin(part.cells.entities, first) for part in (hidden, given))
+    in_first, given_first = (np.isin(part.entities, first) for part in (hidden, given))
     factors = np.empty(len(hidden.needed))
     for half, given_half in ((in_first, given_first), (~in_first, ~given_first)):
         of_others = Factors.from_hidden(hidden.take(~half), given.take(~given_half), level)
-        factors[half] = of_others.of(hidden.cells.take(half))
+        factors[half] = of_others.of(hidden.take(half))
     return factors

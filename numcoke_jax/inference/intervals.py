@@ -6,7 +6,7 @@
 import dataclasses
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.special import ndtri
@@ -38,6 +38,7 @@ NOTHING = 0.95  # width of a position, in those of the whole field, from which n
 KINDS = WITH, WITHOUT = "with facts", "without facts"
 STREAM = 6  # of the run's seed; 5 draws the entities of `eval.inductive`
 GIVEN = 3  # within it, facts for hidden cells
+SomeCells = TypeVar("SomeCells", bound="Cells")
 CANDIDATES = 4  # drawn for each fact that a cell is given, as some repeat others
 
 
@@ -131,16 +132,15 @@ class Cells:
         return np.where(self.facts > 0, WITH, WITHOUT).astype(object)
 
     @classmethod
-    def joined(cls, parts: Sequence["Cells"]) -> "Cells":
+    def joined(cls: type[SomeCells], parts: Sequence[SomeCells]) -> SomeCells:
         """All cells, in order."""
-        nothing = cls(np.empty(0, int), np.empty(0, int), np.empty(0), np.empty(0), np.empty(0, int))
-        columns = [field.name for field in dataclasses.fields(cls)]
-        return cls(*(np.concatenate([getattr(part, name) for part in (nothing, *parts)]) for name in columns))
+        names = [field.name for field in dataclasses.fields(cls)]
+        nothing = cls(*(np.empty(0, float if name in ("mean", "width", "needed") else int) for name in names))
+        return cls(*(np.concatenate([getattr(part, name) for part in (nothing, *parts)]) for name in names))
 
-    def take(self, chosen: np.ndarray) -> "Cells":
+    def take(self: SomeCells, chosen: np.ndarray) -> SomeCells:
         """Some of the cells, by mask or place."""
-        columns = [field.name for field in dataclasses.fields(self)]
-        return Cells(*(getattr(self, name)[chosen] for name in columns))
+        return type(self)(*(column[chosen] for column in vars(self).values()))
 
 
 def cell_columns(
@@ -233,31 +233,19 @@ def believed(scale: Scale, scores: ValueScores, field: int, chosen: np.ndarray) 
 
 
 @dataclasses.dataclass(frozen=True)
-class Hidden:
+class Hidden(Cells):
     """Observed cells, believed as if they were missing.
 
     Attributes:
-      cells: c of them.
       needed: float64 [c], the factor that each needs (`needed_factor`).
     """
 
-    cells: Cells
     needed: np.ndarray
 
     @classmethod
     def of(cls, cells: Cells, graph: NumericGraph, shown: ValueScores) -> "Hidden":
         """Cells of a graph that are not among the values shown."""
-        return cls(cells, needed_factor(cells, graph.values, graph.values, shown))
-
-    @classmethod
-    def joined(cls, parts: Sequence["Hidden"]) -> "Hidden":
-        """All cells, in order."""
-        needed = [part.needed for part in parts]
-        return cls(Cells.joined([part.cells for part in parts]), np.concatenate([np.empty(0), *needed]))
-
-    def take(self, chosen: np.ndarray) -> "Hidden":
-        """Some of the cells, by mask or place."""
-        return Hidden(self.cells.take(chosen), self.needed[chosen])
+        return cls(**vars(cells), needed=needed_factor(cells, graph.values, graph.values, shown))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -284,10 +272,10 @@ class Factors:
     @classmethod
     def from_hidden(cls, hidden: Hidden, given: Hidden, level: float) -> "Factors":
         """From hidden cells as they are, and from those that are given facts."""
-        kinds = {k: conformal_factor(hidden.needed[hidden.cells.kinds == k], level) for k in KINDS}
+        kinds = {k: conformal_factor(hidden.needed[hidden.kinds == k], level) for k in KINDS}
         both = Hidden.joined([hidden, given])
-        magnitudes = _magnitudes(both.cells.facts)
-        groups, counts = np.unique(magnitudes[both.cells.facts > 0], return_counts=True)
+        magnitudes = _magnitudes(both.facts)
+        groups, counts = np.unique(magnitudes[both.facts > 0], return_counts=True)
         enough = groups[counts >= ENOUGH_CELLS].tolist()
         by_facts = {m: conformal_factor(both.needed[magnitudes == m], level) for m in enough}
         return cls(level, kinds, {m: t for m, t in by_facts.items() if math.isfinite(t)})

@@ -16,9 +16,10 @@ import jax
 import numpy as np
 
 from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, NumericGraph, Vocabulary
+from numcoke_jax.data.tail_index import places_in_groups
 from numcoke_jax.evaluation.calibration import Calibration
 from numcoke_jax.evaluation.scorer import Scorer
-from numcoke_jax.models.encoded import ORDER, EncodedEntities
+from numcoke_jax.models.encoded import ORDER, EncodedEntities, decided_by
 from numcoke_jax.models.order_core.comparative import category_values
 
 KNOWN = ("exclude", "mark")
@@ -130,7 +131,7 @@ class Predictor:
         """
         encoded = self.encoded(relation)
         decided = encoded.probabilities(heads, tails) if isinstance(encoded, EncodedEntities) else None
-        if decided is not None and encoded.decided_by() == ORDER:
+        if decided is not None and decided_by(encoded) == ORDER:
             return np.where(self._placeless[heads] | self._placeless[tails], np.nan, decided)
         if decided is not None:
             return decided
@@ -238,8 +239,7 @@ def _of_queries(best: tuple[Answers, np.ndarray], queries: np.ndarray, rows: np.
     answers, ends = best
     starts = np.concatenate([[0], ends[:-1]])
     lengths = ends[rows] - starts[rows]
-    shift = np.repeat(starts[rows] - (np.cumsum(lengths) - lengths), lengths)
-    picked = np.arange(len(shift)) + shift
+    picked = np.repeat(starts[rows], lengths) + places_in_groups(lengths)
     columns = {field.name: getattr(answers, field.name)[picked] for field in dataclasses.fields(Answers)}
     yield Answers(**{**columns, "query": np.repeat(queries, lengths)})
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL
 from numcoke_jax.inference.predict import NO_SPLIT, AnswerSettings, Predictor, best_candidates, named
-from numcoke_jax.models.encoded import EncodedEntities
+from numcoke_jax.models.encoded import ORDER, decided_by
 from numcoke_jax.models.order_core.comparative import comparative_relations
 
 SCORE_COLUMNS = ("head", "relation", "tail", "score", "probability", "likelier")
@@ -76,7 +76,8 @@ def score_columns(predictor: Predictor, triples: np.ndarray) -> dict[str, np.nda
     """
     scores, probabilities = _scored(predictor, triples)
     relations = triples[:, RELATION]
-    decided = np.isin(relations, [r for r in np.unique(relations) if _is_decided(predictor, int(r))])
+    different = np.unique(relations).tolist()
+    decided = np.isin(relations, [r for r in different if decided_by(predictor.encoded(r)) == ORDER])
     compare = comparative_relations(predictor.graph)
     asked = np.flatnonzero(decided | np.isin(relations, compare))
     reverse = _scored(predictor, triples[asked][:, [TAIL, RELATION, HEAD]])
@@ -108,10 +109,3 @@ def _scored(predictor: Predictor, triples: np.ndarray) -> tuple[np.ndarray, np.n
         ends = triples[rows, HEAD], triples[rows, TAIL]
         probabilities[rows] = predictor.probabilities(scores[rows], *ends, int(relation))
     return scores, probabilities
-
-
-def _is_decided(predictor: Predictor, relation: int) -> bool:
-    """Whether an order core gives the probability that the head stands above the tail."""
-    encoded = predictor.encoded(relation)
-    known = isinstance(encoded, EncodedEntities) and encoded.order is not None
-    return known and bool(encoded.decided[0])

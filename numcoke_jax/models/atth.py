@@ -57,7 +57,6 @@ class AttH(TableModel):
         self.head_bias, self.tail_bias = self.entity_biases()
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> RelationBalls:
-        """The tangent vectors of all entities, the tails in each relation's ball, the relations' numbers."""
         entities = self.entities(literals, train=train)
         # Never quite flat: the distance divides by the curvature.
         curvature = nn.softplus(self.raw_curvature[relations])[:, None] + 1e-4
@@ -75,7 +74,6 @@ class AttH(TableModel):
     def score(
         self, encoded: RelationBalls, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
-        del train  # dropout is applied in the entity table
         of_heads, curvature = encoded.entities[heads], encoded.curvature
         turned = jnp.stack(  # [2, S, H, d]
             [rotated(of_heads, encoded.rotation), reflected(of_heads, encoded.reflection)]

@@ -25,13 +25,12 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 from jax import lax
-from jaxtyping import Array, Float, Int, Key
-from ml_collections import ConfigDict
+from jaxtyping import Array, Float, Int
 
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import TableModel, table_model
-from numcoke_jax.models.interface import ModelSpec, SecondLoss, SumAndCount
+from numcoke_jax.models.entity_table import PropagatingModel, table_model
+from numcoke_jax.models.interface import ModelSpec, SumAndCount
 from numcoke_jax.models.ops import pairwise
 
 SLOPE = 0.1  # of the leaky ReLU
@@ -87,21 +86,11 @@ class Infomax(nn.Module):
         return logits(*sides), logits(*shuffled)
 
 
-class BiGI(TableModel):
-    """Encodes both sides along the facts in `literals.facts` and translates.
-
-    Attributes:
-      layers: L.
-      norm: 1 or 2, of the translation.
-      margin: of the translation.
-    """
-
-    layers: int
-    norm: int
-    margin: float
+class BiGI(PropagatingModel):
+    """Encodes heads and tails as two sides."""
 
     def setup(self) -> None:
-        self.relation_embedding = self.relation_vectors()
+        super().setup()
         self.head_layers = [SideToSide() for _ in range(self.layers)]
         self.tail_layers = [SideToSide() for _ in range(self.layers)]
         self.infomax = Infomax()
@@ -123,12 +112,10 @@ class BiGI(TableModel):
         return logits, encoded.replace(true=true, shuffled=false)  # type: ignore[attr-defined]
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> BothSides:
-        """Both sides."""
         table = self.entities(literals, train=train)
         return BothSides(*self._sides(table, table, literals.facts), self.relation_embedding[relations])
 
     def score(self, encoded: BothSides, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
-        del train  # dropout is applied in the entity table
         vectors = encoded.heads[heads], encoded.relations, encoded.tails
         return pairwise.translation(*vectors, self.norm, self.margin)
 
@@ -174,21 +161,16 @@ def mean_by_softmax(
     return jax.ops.segment_sum((weights / total[group])[:, None] * rows, group, count)
 
 
-def infomax_loss(config: ConfigDict) -> SecondLoss:
-    """Binary cross-entropy of the discriminator."""
-    del config
-
-    def loss(encoded: BothSides, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
-        del logits, batch, key  # rows are shuffled in the model
-        total = (nn.softplus(-encoded.true) + nn.softplus(encoded.shuffled)).sum()
-        return total, jnp.asarray(2 * len(encoded.true), total.dtype)
-
-    return loss
+def infomax_loss(encoded: BothSides, logits: Array, batch: Batch, **_: Any) -> SumAndCount:
+    """Binary cross-entropy of the discriminator, whose rows are shuffled in the model."""
+    del logits, batch
+    total = (nn.softplus(-encoded.true) + nn.softplus(encoded.shuffled)).sum()
+    return total, jnp.asarray(2 * len(encoded.true), total.dtype)
 
 
 MODEL = ModelSpec(
     table_model(BiGI, "graph.layers", "score.norm", "score.margin"),
     per_entity=("embedding",),
     reads_facts=True,
-    second_loss=infomax_loss,
+    second_loss=lambda _: infomax_loss,
 )

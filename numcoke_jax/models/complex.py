@@ -69,4 +69,4 @@ def moduli(vectors: Float[Array, "*rows d"]) -> Float[Array, "*rows half"]:
     return jnp.where(squares > 0.0, jnp.sqrt(jnp.where(squares > 0.0, squares, 1.0)), 0.0)
 
 
-MODEL = ModelSpec(table_model(ComplEx), per_entity=("embedding",), second_loss=cubed_norms(moduli))
+MODEL = ModelSpec(table_model(ComplEx), per_entity=("embedding",), second_loss=lambda _: cubed_norms(moduli))

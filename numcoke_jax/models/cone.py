@@ -29,14 +29,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
-from jaxtyping import Array, Float, Int, Key
-from ml_collections import ConfigDict
+from jaxtyping import Array, Float, Int
 
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import TableModel, table_model
-from numcoke_jax.models.interface import ModelSpec, SecondLoss, SumAndCount
+from numcoke_jax.models.interface import ModelSpec, SumAndCount
 from numcoke_jax.models.ops import hyperbolic, pairwise
 from numcoke_jax.models.rotate import any_angle
 
@@ -80,7 +79,6 @@ class ConE(TableModel):
         return {"fixed_direction": directions(graph.train, graph.num_relations)}
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> ConePoints:
-        """All entities as heads and as tails of each relation."""
         tangents = self.entities(literals, train=train)
         points = hyperbolic.exp_at_origin(tangents.reshape(len(tangents), -1, 2))
         angles, direction = self.rotation[relations], self.fixed_direction[relations][:, None]
@@ -99,7 +97,6 @@ class ConE(TableModel):
         )
 
     def score(self, encoded: ConePoints, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
-        del train  # dropout is applied in the entity table
         of_heads = jnp.take_along_axis(encoded.heads, heads[..., None, None], axis=1)
         by_plane = jnp.moveaxis(of_heads, 2, 0), jnp.moveaxis(encoded.tails, 2, 0)
         shape = (heads.shape[0], heads.shape[1], encoded.tails.shape[1])
@@ -154,36 +151,27 @@ def directions(facts: np.ndarray, relations: int) -> np.ndarray:
     return found
 
 
-def cone_loss(config: ConfigDict) -> SecondLoss:
+def cone_loss(encoded: ConePoints, logits: Array, batch: Batch, **_: Any) -> SumAndCount:
     """How far tails of the step's facts are outside of their heads' cones, or the other way around."""
-    del config
+    heads, tails = encoded.points[batch.heads], jnp.broadcast_to(encoded.points, (1, *encoded.points.shape))
 
-    def loss(encoded: ConePoints, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
-        del key
-        heads, tails = (
-            encoded.points[batch.heads],
-            jnp.broadcast_to(encoded.points, (1, *encoded.points.shape)),
-        )
+    def outside(rows: Any) -> Array:
+        head, tail, down, up = rows
+        head, tail = head[:, :, None], tail[:, None]
+        lower = jnp.maximum(angle(head, tail) - half_opening(head)[..., 0], 0.0)
+        upper = jnp.maximum(angle(tail, head) - half_opening(tail)[..., 0], 0.0)
+        return jnp.where(down[:, None, None], lower, 0.0) + jnp.where(up[:, None, None], upper, 0.0)
 
-        def outside(rows: Any) -> Array:
-            head, tail, down, up = rows
-            head, tail = head[:, :, None], tail[:, None]
-            lower = jnp.maximum(angle(head, tail) - half_opening(head)[..., 0], 0.0)
-            upper = jnp.maximum(angle(tail, head) - half_opening(tail)[..., 0], 0.0)
-            return jnp.where(down[:, None, None], lower, 0.0) + jnp.where(up[:, None, None], upper, 0.0)
-
-        by_plane = (jnp.moveaxis(heads, 2, 0), jnp.moveaxis(tails, 2, 0), encoded.down.T, encoded.up.T)
-        slots, queries, count = logits.shape
-        total = pairwise.sum_of_terms(outside, by_plane, (slots, queries, count))
-        facts = (batch.labels & batch.mask[..., None]).astype(logits.dtype)
-        planes = (encoded.down | encoded.up).sum(-1).astype(logits.dtype)[:, None, None]
-        return (facts * total).sum(), (facts * planes).sum()
-
-    return loss
+    by_plane = (jnp.moveaxis(heads, 2, 0), jnp.moveaxis(tails, 2, 0), encoded.down.T, encoded.up.T)
+    slots, queries, count = logits.shape
+    total = pairwise.sum_of_terms(outside, by_plane, (slots, queries, count))
+    facts = (batch.labels & batch.mask[..., None]).astype(logits.dtype)
+    planes = (encoded.down | encoded.up).sum(-1).astype(logits.dtype)[:, None, None]
+    return (facts * total).sum(), (facts * planes).sum()
 
 
 MODEL = ModelSpec(
     table_model(ConE, spread=SPREAD),
     per_entity=("embedding", "head_bias", "tail_bias"),
-    second_loss=cone_loss,
+    second_loss=lambda _: cone_loss,
 )

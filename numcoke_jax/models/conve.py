@@ -16,7 +16,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from numcoke_jax.config.checks import CONVE_FILTER, largest_divisor_up_to_root
-from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.batch_norm import BatchNorm, real_queries
 from numcoke_jax.models.entity_table import TableModel, table_model
 from numcoke_jax.models.interface import ModelSpec, SharedVectors
@@ -38,7 +37,7 @@ class ConvE(TableModel):
     hidden_dropout: float = 0.3
 
     def setup(self) -> None:
-        self.relation_embedding = self.relation_vectors()
+        super().setup()
         self.tail_bias = self.param("tail_bias", nn.initializers.zeros_init(), (self.sizes.entities,))
         self.convolution = nn.Conv(self.filters, (CONVE_FILTER, CONVE_FILTER), padding="VALID")
         self.hidden = nn.Dense(self.dim)
@@ -47,10 +46,6 @@ class ConvE(TableModel):
         # Dropped whole: one draw per query and map, shared by the map's pixels (axes 2 and 3 of 5).
         self.drop_maps = nn.Dropout(self.feature_dropout, broadcast_dims=(2, 3), rng_collection="dropout")
         self.drop_hidden = nn.Dropout(self.hidden_dropout, rng_collection="dropout")
-
-    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> SharedVectors:
-        """The entity table, the same under every relation, and the relations' vectors."""
-        return SharedVectors(self.entities(literals, train=train), self.relation_embedding[relations])
 
     def score(
         self, encoded: SharedVectors, heads: Int[Array, "S H"], *, train: bool

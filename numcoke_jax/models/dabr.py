@@ -53,7 +53,6 @@ class DaBR(TableModel):
         self.distance_weight = self.param("distance_weight", nn.initializers.constant(0.1), ())
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> RotatedTails:
-        """The entity table and its rows rotated back by each relation."""
         entities = self.entities(literals, train=train)
         rotation = normalised(self.relation_rotation[relations])
         conjugate = rotation * jnp.repeat(jnp.array([1.0, -1.0, -1.0, -1.0]), self.dim // PARTS)
@@ -65,7 +64,6 @@ class DaBR(TableModel):
         )
 
     def score(self, encoded: RotatedTails, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
-        del train  # dropout is applied in the entity table
         of_heads = encoded.entities[heads]
         rotated = hamilton_product(of_heads, encoded.rotation[:, None])
         products = jnp.einsum("shd,snd->shn", rotated, encoded.tails)

@@ -17,22 +17,18 @@ of the vectors as the step sees them, so that `score.dropout` is best left at 0 
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key
-from ml_collections import ConfigDict
+from jaxtyping import Array, Float, Int
 
 from numcoke_jax.data.batches import Batch
-from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import TableModel, table_model
 from numcoke_jax.models.interface import ModelSpec, SecondLoss, SharedVectors, SumAndCount
 
 
 class DistMult(TableModel):
     """Inner products of entities, weighted by the relation."""
-
-    def setup(self) -> None:
-        self.relation_embedding = self.relation_vectors()
 
     @staticmethod
     def query(
@@ -41,24 +37,19 @@ class DistMult(TableModel):
         """What the score is the inner product of with the tail."""
         return heads * relations
 
-    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> SharedVectors:
-        """The entity table and the relations' vectors."""
-        return SharedVectors(self.entities(literals, train=train), self.relation_embedding[relations])
-
     def score(
         self, encoded: SharedVectors, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
-        del train  # dropout is applied in the entity table
         return self.query(encoded.entities[heads], encoded.relations[:, None]) @ encoded.entities.T
 
 
 def cubed_norms(
     moduli: Callable[[Float[Array, "*rows d"]], Float[Array, "*rows entries"]],
-) -> Callable[[ConfigDict], SecondLoss]:
+) -> SecondLoss:
     """The nuclear 3-norm of the vectors of a batch's facts, for a model whose entries have these moduli."""
 
-    def loss(encoded: SharedVectors, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
-        del logits, key
+    def loss(encoded: SharedVectors, logits: Array, batch: Batch, **_: Any) -> SumAndCount:
+        del logits
         entities, relations = (
             (moduli(vectors) ** 3).sum(-1) for vectors in (encoded.entities, encoded.relations)
         )
@@ -67,7 +58,9 @@ def cubed_norms(
         heads = entities[batch.heads] + relations[:, None]
         return (of_pair * heads).sum() + (facts @ entities).sum(), of_pair.sum()
 
-    return lambda _: loss
+    return loss
 
 
-MODEL = ModelSpec(table_model(DistMult), per_entity=("embedding",), second_loss=cubed_norms(jnp.abs))
+MODEL = ModelSpec(
+    table_model(DistMult), per_entity=("embedding",), second_loss=lambda _: cubed_norms(jnp.abs)
+)

@@ -29,20 +29,23 @@ class EncodedEntities:
     classes: ClassPositions | None = None  # None without relations that are read off a value
     classified: Any = None  # bool [S], these relations
 
-    def decided_by(self) -> str:
-        """The part that decides the first slot's relation, `ORDER` or `CLASSES`, or "": the encoder."""
-        if self.order is not None and bool(self.decided[0]):
-            return ORDER
-        return CLASSES if self.classes is not None and bool(self.classified[0]) else ""
-
     def probabilities(self, heads: np.ndarray, tails: np.ndarray) -> np.ndarray | None:
         """P(head above tail), or P(tail), of pairs under the first slot's relation, float64 [n].
 
         None if the encoder scores the relation: then a score must be calibrated.
         """
-        part = self.decided_by()
+        part = decided_by(self)
         if part == ORDER and self.order is not None:
             return pair_probabilities(self.order, heads, tails)
         if part == CLASSES and self.classes is not None:
             return class_probabilities(self.classes, heads, tails)
         return None
+
+
+def decided_by(encoded: Any) -> str:
+    """What decides the first slot's relation, `ORDER` or `CLASSES`; "": an encoder, or another model."""
+    if not isinstance(encoded, EncodedEntities):
+        return ""
+    if encoded.order is not None and bool(encoded.decided[0]):
+        return ORDER
+    return CLASSES if encoded.classes is not None and bool(encoded.classified[0]) else ""

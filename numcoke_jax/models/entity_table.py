@@ -15,11 +15,12 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 from ml_collections import ConfigDict
 
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, KnowledgeModel
+from numcoke_jax.models.interface import EncodeThenScore, GraphSizes, KnowledgeModel, SharedVectors
+from numcoke_jax.models.ops import pairwise
 
 
 class ConcatenatedAttributes(nn.Module):
@@ -82,23 +83,26 @@ class EntityTable(nn.Module):
 
 
 class TableModel(EncodeThenScore):
-    """A model of one table of entities.
+    """A model of one table of entities; by default with one vector for each relation and no more to encode.
 
     Attributes:
       sizes: N, R and M.
       dim: d.
-      entities: the table of all entities; its dropout is one mask for heads and tails.
+      entities: the table of all entities; its dropout is one mask for heads and tails, and mostly all that
+        differs in training: few scores look at `train`.
     """
 
     sizes: GraphSizes
     dim: int
     entities: EntityTable
 
-    @nn.nowrap
-    def relation_vectors(self) -> Float[Array, "R d"]:
-        """The parameter `relation_embedding`, for `setup`."""
+    def setup(self) -> None:
         shape = (self.sizes.relations, self.dim)
-        return self.param("relation_embedding", nn.initializers.xavier_normal(), shape)
+        self.relation_embedding = self.param("relation_embedding", nn.initializers.xavier_normal(), shape)
+
+    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> Any:
+        """The entity table, the same under every relation, and the relations' vectors."""
+        return SharedVectors(self.entities(literals, train=train), self.relation_embedding[relations])
 
     @nn.nowrap
     def entity_biases(self) -> tuple[Float[Array, " N"], Float[Array, " N"]]:
@@ -108,6 +112,24 @@ class TableModel(EncodeThenScore):
             for name in ("head_bias", "tail_bias")
         )
         return head, tail
+
+
+class PropagatingModel(TableModel):
+    """A model that encodes its entities along the facts in `literals.facts` and translates.
+
+    Attributes:
+      layers: L.
+      norm: 1 or 2, of the translation.
+      margin: of the translation.
+    """
+
+    layers: int
+    norm: int
+    margin: float
+
+    def score(self, encoded: Any, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
+        entities, relations = encoded.scored.entities, encoded.scored.relations
+        return pairwise.translation(entities[heads], relations, entities, self.norm, self.margin)
 
 
 def table_model(

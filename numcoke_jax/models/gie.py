@@ -63,7 +63,6 @@ class GIE(TableModel):
         self.head_bias, self.tail_bias = self.entity_biases()
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> InteractingPoints:
-        """All entities as heads and as tails of each relation, and unmoved."""
         entities = self.entities(literals, train=train)
         entities = jnp.broadcast_to(entities, (relations.shape[0], *entities.shape))
         # Never quite flat: the distance divides by the curvature.
@@ -82,7 +81,6 @@ class GIE(TableModel):
     def score(
         self, encoded: InteractingPoints, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
-        del train  # dropout is applied in the entity table
         moved_heads, own_heads = (
             jnp.take_along_axis(rows, heads[..., None], axis=1) for rows in (encoded.as_heads, encoded.points)
         )

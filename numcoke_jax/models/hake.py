@@ -68,7 +68,6 @@ class HAKE(TableModel):
         self.drop_modulus = nn.Dropout(self.dropout, rng_collection="dropout")
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> PolarVectors:
-        """Moduli and phases of entities and relations."""
         to_radians = math.pi / initial_bound(self.margin, self.dim)
         phase, modulus = jnp.split(self.entities(literals, train=train), 2, axis=-1)
         modulus = self.drop_modulus(modulus, deterministic=not train)
@@ -83,7 +82,6 @@ class HAKE(TableModel):
         )
 
     def score(self, encoded: PolarVectors, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
-        del train  # dropout is applied in the encoder
         modulus = pairwise.l2_distance(
             encoded.modulus[heads] * encoded.factor[:, None],
             encoded.modulus[None] * encoded.tail_factor[:, None],

@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import flax.linen as nn
 import numpy as np
 from flax import struct
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int
 from ml_collections import ConfigDict
 
 from numcoke_jax.data.batches import Batch
@@ -19,15 +19,10 @@ SumAndCount = tuple[Float[Array, ""], Float[Array, ""]]
 SecondLoss = Callable[..., SumAndCount]
 
 
-def found_in_forward_pass(config: ConfigDict) -> SecondLoss:
+def found_in_forward_pass(encoded: Any, logits: Array, batch: Batch, **_: Any) -> SumAndCount:
     """The second loss of models that compute it while they encode: `encoded.second_loss`."""
-    del config
-
-    def loss(encoded: Any, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
-        del logits, batch, key
-        return encoded.second_loss
-
-    return loss
+    del logits, batch
+    return encoded.second_loss
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,11 +108,9 @@ class EncodeThenScore(nn.Module):
         return self.score(encoded, heads, train=train), encoded
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> Any:
-        """See `KnowledgeModel`."""
         raise NotImplementedError
 
     def score(self, encoded: Any, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
-        """See `KnowledgeModel`."""
         raise NotImplementedError
 
 

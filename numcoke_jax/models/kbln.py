@@ -50,14 +50,13 @@ class KBLN(TableModel):
     """DistMult plus radial basis functions of the differences of values; reads `literals.facts`."""
 
     def setup(self) -> None:
-        self.relation_embedding = self.relation_vectors()
+        super().setup()
         if self.sizes.fields:
             shape = (self.sizes.relations, self.sizes.fields)
             self.field_weight = self.param("field_weight", nn.initializers.xavier_normal(), shape)
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> Experts:
-        """The entity table and the relations' basis functions."""
-        latent = SharedVectors(self.entities(literals, train=train), self.relation_embedding[relations])
+        latent = super().encode(relations, literals, train=train)
         if not self.sizes.fields:
             return Experts(latent, None)
         values = jnp.where(literals.observed, literals.values, 0.0)
@@ -77,7 +76,6 @@ class KBLN(TableModel):
         )
 
     def score(self, encoded: Experts, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
-        del train  # dropout is applied in the entity table
         entities = encoded.latent.entities
         logits = (entities[heads] * encoded.latent.relations[:, None]) @ entities.T
         if encoded.numeric is None:

@@ -75,7 +75,7 @@ class LiteralE(TranslationScored):
         entities = self.entity_embedding
         if self.sizes.fields:  # a graph without literals has nothing to gate in
             entities = self.gate(entities, self.numbers(literals))
-        return self.same_for_all(entities, relations)
+        return SharedVectors(entities, self.relation_embedding[relations])
 
     def numbers(self, literals: Literals) -> Float[Array, "N k"]:
         """What the gate is given of an entity's values."""

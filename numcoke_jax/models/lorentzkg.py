@@ -54,7 +54,6 @@ class LorentzKG(TableModel):
         self.head_bias, self.tail_bias = self.entity_biases()
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> TransformedPoints:
-        """All entities as heads and as tails of each relation."""
         entities = self.entities(literals, train=train)
         sides = []
         for normals, boost in zip(self.normals, self.boosts, strict=True):
@@ -67,7 +66,6 @@ class LorentzKG(TableModel):
     def score(
         self, encoded: TransformedPoints, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
-        del train  # dropout is applied in the entity table
         of_heads = jnp.take_along_axis(encoded.heads, heads[..., None], axis=1)
         biases = jnp.tanh(self.head_bias)[heads][..., None] + jnp.tanh(self.tail_bias)
         return self.margin - lorentz.squared_intervals(of_heads, encoded.tails) + biases

@@ -46,7 +46,6 @@ class MuRP(TableModel):
         self.head_bias, self.tail_bias = self.entity_biases()
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> MovedTails:
-        """The tangent vectors of all entities, and the tails of each relation."""
         entities = self.entities(literals, train=train)
         shift = hyperbolic.exp_at_origin(self.relation_shift[relations])
         points = hyperbolic.exp_at_origin(entities)
@@ -58,7 +57,6 @@ class MuRP(TableModel):
         )
 
     def score(self, encoded: MovedTails, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
-        del train  # dropout is applied in the entity table
         of_heads = hyperbolic.exp_at_origin(encoded.stretch[:, None] * encoded.entities[heads])
         distances = hyperbolic.squared_distances(of_heads, encoded.tails)
         return self.head_bias[heads][..., None] + self.tail_bias - distances

@@ -6,14 +6,13 @@ loss it is trained with is in `losses/`.
 """
 
 import functools
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Float, Int, Key
 from ml_collections import ConfigDict
 
 from numcoke_jax.data.batches import Batch
@@ -180,20 +179,16 @@ class NumCoKE(EncodeThenScore):
             found = self.score_term.terms(encoded, heads, train=train, real=real)
         if train and self.encodes:  # no query of training is about a relation that another part decides
             return found
-        for name, slots, term in self._inferred_terms(encoded, heads):
+        inferred = []
+        if encoded.order is not None:
+            inferred.append((ORDER, encoded.decided, core_score.order_logits(encoded.order, heads)))
+        if encoded.classes is not None:
+            inferred.append((CLASSES, encoded.classified, core_score.class_logits(encoded.classes, heads)))
+        for name, slots, term in inferred:
             decided = slots[:, None, None]
             found = {other: jnp.where(decided, 0.0, value) for other, value in found.items()}
             found[name] = jnp.where(decided, term, 0.0)
         return found
-
-    def _inferred_terms(
-        self, encoded: EncodedEntities, heads: Int[Array, "S H"]
-    ) -> Iterator[tuple[str, Bool[Array, " S"], Float[Array, "S H N"]]]:
-        """Name, decided slots and logits of each part that is not trained."""
-        if encoded.order is not None:
-            yield ORDER, encoded.decided, core_score.order_logits(encoded.order, heads)
-        if encoded.classes is not None:
-            yield CLASSES, encoded.classified, core_score.class_logits(encoded.classes, heads)
 
     @property
     def encodes(self) -> bool:

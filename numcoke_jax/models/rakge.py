@@ -160,7 +160,6 @@ class RAKGE(nn.Module):
     def __call__(
         self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
     ) -> tuple[Float[Array, "S H N"], RelationAwareEntities]:
-        """Logits of every entity as tail of each (head, relation), and the vectors they come from."""
         encoded = self.encode(relations, literals, train=train)
         dropped = self.drop(encoded, heads, train=train)
         return self.logits(encoded, dropped, heads), encoded.replace(dropped=dropped)  # type: ignore[attr-defined]

@@ -123,7 +123,7 @@ class RGCN(TableModel):
     margin: float = 0.0
 
     def setup(self) -> None:
-        self.relation_embedding = self.relation_vectors()
+        super().setup()
         self.convolutions = [
             RelationalConvolution(self.sizes.own_relations, self.bases) for _ in range(self.layers)
         ]
@@ -147,7 +147,6 @@ class RGCN(TableModel):
     def score(
         self, encoded: SharedVectors, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
-        del train  # dropout is applied in the encoder
         entities, relations = encoded.entities, encoded.relations
         if self.decoder == "distmult":
             return DistMult.query(entities[heads], relations[:, None]) @ entities.T

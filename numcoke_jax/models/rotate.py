@@ -52,7 +52,6 @@ class RotatE(TableModel):
     def score(
         self, encoded: SharedVectors, heads: Int[Array, "S H"], *, train: bool
     ) -> Float[Array, "S H N"]:
-        del train  # dropout is applied in the entity table
         rotated = complex_product(encoded.entities[heads], encoded.relations[:, None])
         if self.norm == 2:
             tails = jnp.broadcast_to(encoded.entities, (len(heads), *encoded.entities.shape))

@@ -32,14 +32,13 @@ import numpy as np
 from flax import struct
 from jax import lax
 from jaxtyping import Array, Bool, Float, Int, Key
-from ml_collections import ConfigDict
 
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.complex import complex_product, rotations, sum_of_moduli
 from numcoke_jax.models.entity_table import TableModel, table_model
-from numcoke_jax.models.interface import ModelSpec, SecondLoss, SumAndCount
+from numcoke_jax.models.interface import ModelSpec, SumAndCount
 from numcoke_jax.models.mined_rules import LENGTH, RULES, mined
 from numcoke_jax.models.rotate import any_angle
 
@@ -113,7 +112,6 @@ class RulE(TableModel):
         )
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> RulesInForce:
-        """The entity table, the relations' angles and rules."""
         bodies = self._bodies()
         weights = self._weights(bodies)[relations] / RULE_MARGIN
         return RulesInForce(
@@ -187,16 +185,11 @@ def fact_loss(logits: Float[Array, "*queries N"], labels: Bool[Array, "*queries 
     return losses.sum() / 2.0, facts.sum().astype(logits.dtype)
 
 
-def second_loss(config: ConfigDict) -> SecondLoss:
+def second_loss(encoded: RulesInForce, logits: Array, batch: Batch, **_: Any) -> SumAndCount:
     """What f and w are trained by: the mean of `fact_loss`, plus the loss of the rules."""
-    del config
-
-    def loss(encoded: RulesInForce, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
-        del logits, key
-        total, facts = fact_loss(encoded.rotation, batch.labels & batch.mask[..., None])
-        return total + facts * encoded.rule_loss, facts
-
-    return loss
+    del logits
+    total, facts = fact_loss(encoded.rotation, batch.labels & batch.mask[..., None])
+    return total + facts * encoded.rule_loss, facts
 
 
 def ways(
@@ -261,5 +254,5 @@ MODEL = ModelSpec(
     table_model(RulE, "score.margin"),
     per_entity=("embedding", "tail_bias"),
     reads_facts=True,
-    second_loss=second_loss,
+    second_loss=lambda _: second_loss,
 )

@@ -131,12 +131,8 @@ class DecodedOrderScore(nn.Module):
 class TranslationScored(EncodeThenScore):
     """A model whose entities are the same under every relation, scored by a decoder alone.
 
-    A subclass has `score_term` (see `translation_term`) and `relation_embedding`, float32 [R, d].
+    A subclass has `score_term` (see `translation_term`).
     """
-
-    def same_for_all(self, entities: Float[Array, "N d"], relations: Int[Array, " S"]) -> SharedVectors:
-        """The entities and the relations' vectors."""
-        return SharedVectors(entities, self.relation_embedding[relations])
 
     def score(
         self, encoded: SharedVectors, heads: Int[Array, "S H"], *, train: bool

@@ -10,8 +10,8 @@ fact links them; relations enter by the translation score, since recommendation 
     score = margin - ||e_h + r - e_t||_p
     loss  = BCE + lambda mean_i -log(exp(cos(e'_i, e''_i) / tau) / sum_j exp(cos(e'_i, e''_j) / tau))
 
-e' and e'' are the two views; i runs over the heads of the step, j over all entities
-(`losses/view_contrastive.py`).
+e' and e'' are the two views; i runs over the heads of the step, each once per query that it heads; j over all
+entities.
 """
 
 from typing import Any
@@ -24,10 +24,10 @@ from ml_collections import ConfigDict
 
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
-from numcoke_jax.models.entity_table import TableModel, table_model
+from numcoke_jax.models.entity_table import PropagatingModel, table_model
 from numcoke_jax.models.interface import ModelSpec, SecondLoss, SharedVectors, SumAndCount
-from numcoke_jax.models.losses.view_contrastive import view_contrastive_loss
-from numcoke_jax.models.ops import pairwise
+
+TINY = 1e-12  # smallest squared norm that is distinguished from 0
 
 
 @struct.dataclass
@@ -38,31 +38,22 @@ class Views:
     noisy: Any = None  # float32 [2, N, d]
 
 
-class SimGCL(TableModel):
-    """Averages the entities along the facts in `literals.facts` and translates.
+class SimGCL(PropagatingModel):
+    """Averages the entities of each neighbourhood.
 
     Attributes:
-      entities: the table of all entities, E^0.
-      layers: L.
       noise: epsilon; 0 makes both views the same.
-      norm: 1 or 2, of the translation.
-      margin: of the translation.
     """
 
-    layers: int
     noise: float
-    norm: int
-    margin: float
-
-    def setup(self) -> None:
-        self.relation_embedding = self.relation_vectors()
 
     def __call__(
         self, relations: Int[Array, " S"], heads: Int[Array, "S H"], literals: Literals, *, train: bool
     ) -> tuple[Float[Array, "S H N"], Views]:
         """Logits of every entity as tail of each (head, relation), and in training the views."""
         entities = self.entities(literals, train=train)
-        encoded = Views(SharedVectors(self._mean_of_layers(entities, literals), self._relations(relations)))
+        vectors = self._mean_of_layers(entities, literals)
+        encoded = Views(SharedVectors(vectors, self.relation_embedding[relations]))
         logits = self.score(encoded, heads, train=train)
         if not train:
             return logits, encoded
@@ -71,17 +62,8 @@ class SimGCL(TableModel):
         return logits, encoded.replace(noisy=views)  # type: ignore[attr-defined]
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> Views:
-        """The averaged entities, without noise."""
         entities = self._mean_of_layers(self.entities(literals, train=train), literals)
-        return Views(SharedVectors(entities, self._relations(relations)))
-
-    def score(self, encoded: Views, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
-        del train  # dropout is applied in the entity table
-        entities, relations = encoded.scored.entities, encoded.scored.relations
-        return pairwise.translation(entities[heads], relations, entities, self.norm, self.margin)
-
-    def _relations(self, relations: Int[Array, " S"]) -> Float[Array, "S d"]:
-        return self.relation_embedding[relations]
+        return Views(SharedVectors(entities, self.relation_embedding[relations]))
 
     def _mean_of_layers(
         self, entities: Float[Array, "N d"], literals: Literals, *, key: Any = None
@@ -107,8 +89,19 @@ def propagate(entities: Float[Array, "N d"], facts: Int[Array, "n 3"]) -> Float[
     return scale * jax.ops.segment_sum((scale * entities)[source], target, count)
 
 
+def view_contrastive_loss(views: Float[Array, "2 N d"], batch: Batch, *, temperature: float) -> SumAndCount:
+    """Sum over the batch's real queries, and their number."""
+    squares = jnp.maximum(jnp.square(views).sum(-1, keepdims=True), TINY)
+    first, second = views / jnp.sqrt(squares)
+    logits = first[batch.heads] @ second.T / temperature  # [S, H, N], as many as the score has
+    own = jnp.take_along_axis(logits, batch.heads[..., None], axis=-1)[..., 0]
+    losses = jax.nn.logsumexp(logits, axis=-1) - own
+    mask = batch.mask.astype(losses.dtype)
+    return (mask * losses).sum(), mask.sum()
+
+
 def view_loss(config: ConfigDict) -> SecondLoss:
-    """`losses/view_contrastive.py` of the two views."""
+    """`view_contrastive_loss` of the two views."""
     temperature = config.okcl.temperature
 
     def loss(encoded: Views, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:

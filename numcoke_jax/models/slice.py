@@ -24,15 +24,13 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from flax import struct
-from jaxtyping import Array, Float, Int, Key
-from ml_collections import ConfigDict
+from jaxtyping import Array, Float, Int
 
 from numcoke_jax.data.batches import Batch
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.bigi import mean_by_softmax
-from numcoke_jax.models.entity_table import TableModel, table_model
-from numcoke_jax.models.interface import ModelSpec, SecondLoss, SharedVectors, SumAndCount
-from numcoke_jax.models.ops import pairwise
+from numcoke_jax.models.entity_table import PropagatingModel, table_model
+from numcoke_jax.models.interface import ModelSpec, SharedVectors, SumAndCount
 
 HIDDEN = 0.15  # share of the entities
 
@@ -66,19 +64,8 @@ class ContextLayer(nn.Module):
         return rows + nn.Dense(dim, use_bias=False, name="value")(mixed)
 
 
-class SLiCE(TableModel):
-    """Encodes the entities along the facts in `literals.facts` and translates.
-
-    Attributes:
-      entities: the table of all entities, e.
-      layers: L.
-      norm: 1 or 2, of the translation.
-      margin: of the translation.
-    """
-
-    layers: int
-    norm: int
-    margin: float
+class SLiCE(PropagatingModel):
+    """Attends to the other ends of each entity's facts."""
 
     def setup(self) -> None:
         vectors, shape = nn.initializers.xavier_normal(), (self.sizes.relations, self.dim)
@@ -105,13 +92,7 @@ class SLiCE(TableModel):
         return logits, encoded.replace(guesses=guesses, table=table, hidden=hidden)  # type: ignore[attr-defined]
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> InContext:
-        """The entities in their contexts."""
         return self._encoded(self.entities(literals, train=train), relations, literals)
-
-    def score(self, encoded: InContext, heads: Int[Array, "S H"], *, train: bool) -> Float[Array, "S H N"]:
-        del train  # dropout is applied in the entity table
-        entities, relations = encoded.scored.entities, encoded.scored.relations
-        return pairwise.translation(entities[heads], relations, entities, self.norm, self.margin)
 
     def _encoded(self, table: Array, relations: Int[Array, " S"], literals: Literals) -> InContext:
         vectors = self._in_context(table, literals)
@@ -125,23 +106,18 @@ class SLiCE(TableModel):
         return total
 
 
-def guessing_loss(config: ConfigDict) -> SecondLoss:
-    """Cross-entropy over all entities, of the step's real queries whose head is hidden."""
-    del config
-
-    def loss(encoded: InContext, logits: Array, batch: Batch, *, key: Key[Array, ""]) -> SumAndCount:
-        del logits, key  # entities are hidden in the model
-        scores = encoded.guesses[batch.heads] @ encoded.table.T
-        own = jnp.take_along_axis(scores, batch.heads[..., None], axis=-1)[..., 0]
-        counted = (encoded.hidden[batch.heads] & batch.mask).astype(scores.dtype)
-        return (counted * (jax.nn.logsumexp(scores, axis=-1) - own)).sum(), counted.sum()
-
-    return loss
+def guessing_loss(encoded: InContext, logits: Array, batch: Batch, **_: Any) -> SumAndCount:
+    """Cross-entropy over all entities, of the step's real queries whose head is hidden in the model."""
+    del logits
+    scores = encoded.guesses[batch.heads] @ encoded.table.T
+    own = jnp.take_along_axis(scores, batch.heads[..., None], axis=-1)[..., 0]
+    counted = (encoded.hidden[batch.heads] & batch.mask).astype(scores.dtype)
+    return (counted * (jax.nn.logsumexp(scores, axis=-1) - own)).sum(), counted.sum()
 
 
 MODEL = ModelSpec(
     table_model(SLiCE, "graph.layers", "score.norm", "score.margin"),
     per_entity=("embedding",),
     reads_facts=True,
-    second_loss=guessing_loss,
+    second_loss=lambda _: guessing_loss,
 )

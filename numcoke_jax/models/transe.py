@@ -13,11 +13,8 @@ as free a table as the one here, and without dropout the vector cancels in e_h +
 With `model.attributes` "concat" the values are joined to e_i first (`entity_table.py`).
 """
 
-from jaxtyping import Array, Int
-
-from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.entity_table import TableModel, table_model
-from numcoke_jax.models.interface import ModelSpec, SharedVectors
+from numcoke_jax.models.interface import ModelSpec
 from numcoke_jax.models.score import DecodedOrderScore, TranslationScored, translation_term
 
 
@@ -29,13 +26,6 @@ class TransE(TranslationScored, TableModel):
     """
 
     score_term: DecodedOrderScore
-
-    def setup(self) -> None:
-        self.relation_embedding = self.relation_vectors()
-
-    def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> SharedVectors:
-        """The entity table, with dropout in training."""
-        return self.same_for_all(self.entities(literals, train=train), relations)
 
 
 MODEL = ModelSpec(table_model(TransE, score_term=translation_term), per_entity=("embedding",))

@@ -87,11 +87,10 @@ class TuckER(TableModel):
     contraction: CoreTensor
 
     def setup(self) -> None:
-        self.relation_embedding = self.relation_vectors()
+        super().setup()
         nn.share_scope(self, self.contraction)
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> RelationMatrices:
-        """The entity table and one matrix per relation."""
         matrices = self.contraction.matrices(self.relation_embedding[relations], train=train)
         return RelationMatrices(entities=self.entities(literals, train=train), matrices=matrices)
 

@@ -48,7 +48,7 @@ class WGCN(TableModel):
     hidden_dropout: float = 0.3
 
     def setup(self) -> None:
-        self.relation_embedding = self.relation_vectors()
+        super().setup()
         ones = nn.initializers.ones_init()
         self.relation_weight = self.param("relation_weight", ones, (self.layers, self.sizes.own_relations))
         self.layer_maps = [nn.Dense(self.dim) for _ in range(self.layers)]

@@ -314,14 +314,17 @@ class Checkpoints:
         return self._identity.differences(stored["identity"]) + found
 
 
+def _by_path(tree: Any) -> dict[str, Any]:
+    """The arrays of a tree by their paths, such as "params/entity_embedding"."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in leaves}
+
+
 def array_types(state: Any) -> dict[str, str]:
     """dtype and shape of every array by its path: {"params/entity_embedding": "float32[12,4]", ...}."""
-    leaves = jax.tree_util.tree_leaves_with_path(state)
     return {
-        jax.tree_util.keystr(path, simple=True, separator="/"): (
-            f"{leaf.dtype}[{','.join(str(size) for size in leaf.shape)}]"
-        )
-        for path, leaf in leaves
+        path: f"{leaf.dtype}[{','.join(str(size) for size in leaf.shape)}]"
+        for path, leaf in _by_path(state).items()
     }
 
 
@@ -332,11 +335,7 @@ def tree_bytes(state: Any) -> int:
 
 def nonfinite_arrays(tree: Any) -> list[str]:
     """Paths of the arrays that hold a NaN or an infinity; read where they are, by host or device."""
-    leaves = {
-        jax.tree_util.keystr(path, simple=True, separator="/"): leaf
-        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
-        if jnp.issubdtype(leaf.dtype, jnp.floating)
-    }
+    leaves = {p: leaf for p, leaf in _by_path(tree).items() if jnp.issubdtype(leaf.dtype, jnp.floating)}
     if jax.default_backend() == "cpu" and jax.process_count() == 1:  # nothing to compile: a second or more
         finite = [_spans_finite(np.asarray(leaf)) for leaf in leaves.values()]
     else:

@@ -103,23 +103,21 @@ def kept_trace(function: Callable[..., Any], settings: str) -> Callable[..., Any
             found.append(result)
             return results
 
-        folder, shapes = _folder(), [jax.typeof(leaf) for leaf in leaves]
-        depends = settings, structure, shapes
-        file = folder / f"{_key_of_trace(*map(str, depends))}{TRACE}" if _in_use(folder) else None
+        folder, shapes, file = _folder(), [jax.typeof(leaf) for leaf in leaves], None
+        if _in_use(folder):
+            depends = _key(settings), str(structure), str(shapes), _sources(), _flags()
+            file = folder / f"{_hash(repr(depends), digits=None)}{TRACE}"
         kept = _read_trace(file) if file else None
         if kept is None:
             exported = jax.export.export(jax.jit(flat))(*shapes)
             kept = found[0], exported
             if file:
-                _write_trace(file, pickle.dumps((found[0], bytes(exported.serialize()))))
+                trace = pickle.dumps((found[0], bytes(exported.serialize())))
+                _keep(file, hashlib.sha256(trace).digest() + trace)
         result, exported = kept
         return jax.tree.unflatten(result, exported.call(*leaves))
 
     return traced
-
-
-def _key_of_trace(settings: str, structure: str, shapes: str) -> str:
-    return _hash(repr((_key(settings), structure, shapes, _sources(), _flags())), digits=None)
 
 
 @functools.cache
@@ -140,7 +138,7 @@ def _flags() -> list[tuple[str, Any]]:
 
 
 def _read_trace(path: Path) -> Any:
-    """What `_write_trace` wrote; None if it is absent or not whole."""
+    """A trace that is kept; None if it is absent or not whole."""
     import jax.export
 
     with contextlib.suppress(OSError):
@@ -151,12 +149,15 @@ def _read_trace(path: Path) -> Any:
     return None
 
 
-def _write_trace(path: Path, trace: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.part")  # the same for all: a damaged one is not read
+def _keep(path: Path, content: bytes) -> None:
+    """Writes a file whole or not at all: what it saves is not worth an error."""
+    temporary = path.with_name(
+        f".{path.name}.part"
+    )  # the same for all: one that a kill leaves is written over
     try:
-        temporary.write_bytes(hashlib.sha256(trace).digest() + trace)
+        temporary.write_bytes(content)
         os.replace(temporary, path)
-    except OSError:  # it is traced again
+    except OSError:
         with contextlib.suppress(OSError):
             temporary.unlink()
 
@@ -209,13 +210,7 @@ def _write_times(folder: Path, found: dict[str, float | None]) -> None:
     """Keep these times; of two processes that do so at once, one may lose its own."""
     others = {name: seconds for name, seconds in _read_times(folder).items() if name not in found}
     newest = list((others | found).items())[-MOST_TIMES:]
-    temporary = folder / f".{TIMES_FILE}.part"  # the same for all: one that a kill leaves is written over
-    try:
-        temporary.write_text(json.dumps(dict(newest)))
-        os.replace(temporary, folder / TIMES_FILE)
-    except OSError:  # a time is not worth an error
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+    _keep(folder / TIMES_FILE, json.dumps(dict(newest)).encode())
 
 
 def _drop_torn(folder: Path) -> None:

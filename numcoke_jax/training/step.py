@@ -3,6 +3,7 @@
 The optax chain that `config.train` describes.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -103,33 +104,13 @@ def train_step(
     Returns:
       The new state and the total loss of this batch, before the update.
     """
-    update = functools.partial(_update, model=model, optimizer=optimizer, loss_fn=loss_fn)
-    if batch.entities is None:
-        return update(state, batch, literals)
-    tables = {"params": state.params, "opt_state": state.opt_state}
-    part = state.replace(**take_rows(tables, batch.entities))
-    part, total = update(part, batch, literals_of(literals, batch.entities))
-    rows = {"params": part.params, "opt_state": part.opt_state}
-    return part.replace(**put_rows(tables, rows, batch.entities)), total
-
-
-def loss_inputs(params: Any, batch: Batch, literals: Literals) -> tuple[Any, Literals]:
-    """The parameters and literals that the loss of a batch is computed from."""
-    if batch.entities is None:
-        return params, literals
-    return take_rows(params, batch.entities), literals_of(literals, batch.entities)
-
-
-def _update(
-    state: TrainState,
-    batch: Batch,
-    literals: Literals,
-    *,
-    model: KnowledgeModel,
-    optimizer: optax.GradientTransformation,
-    loss_fn: LossFn,
-) -> tuple[TrainState, Float[Array, ""]]:
-    """`train_step` for a state and literals that hold exactly the entities of the batch."""
+    if batch.entities is not None:
+        tables = {"params": state.params, "opt_state": state.opt_state}
+        part = state.replace(**take_rows(tables, batch.entities))
+        inputs = dataclasses.replace(batch, entities=None), literals_of(literals, batch.entities)
+        part, total = train_step(part, *inputs, model=model, optimizer=optimizer, loss_fn=loss_fn)
+        rows = {"params": part.params, "opt_state": part.opt_state}
+        return part.replace(**put_rows(tables, rows, batch.entities)), total
     key = random_streams.step_key(state.key, state.step)
     gradient = jax.value_and_grad(loss_fn, has_aux=True)
     (total, (terms, statistics)), gradients = gradient(state.params, batch, literals, model=model, key=key)
@@ -143,6 +124,13 @@ def _update(
         losses=_add_losses(state.losses, terms, parts, state.step),
     )
     return state, total
+
+
+def loss_inputs(params: Any, batch: Batch, literals: Literals) -> tuple[Any, Literals]:
+    """The parameters and literals that the loss of a batch is computed from."""
+    if batch.entities is None:
+        return params, literals
+    return take_rows(params, batch.entities), literals_of(literals, batch.entities)
 
 
 def _squares_are_finite(tree: Any) -> Bool[Array, ""]:

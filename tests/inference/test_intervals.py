@@ -49,18 +49,18 @@ def test_cells_have_the_factor_of_hidden_ones_with_about_as_many_facts() -> None
     """Hidden: 30 cells with 32 to 63 facts need 1, 30 with 1 need 3, 29 with 2 or 3 need 9, others 2."""
     facts = np.array([*range(32, 62), *[1] * 30, *[2] * 15, *[3] * 14, *[0] * 70])
     needed = np.repeat([1.0, 3.0, 9.0, 2.0], [30, 30, 29, 70])
-    hidden = Hidden(cells_with(facts), needed)
+    hidden = Hidden(**vars(cells_with(facts)), needed=needed)
     found = Factors.from_hidden(hidden, NONE, 0.75)
     asked = np.array([40, 63, 1, 2, 3, 64, 8, 0])
     assert found.of(cells_with(asked)).tolist() == [1.0, 1.0, 3.0, 9.0, 9.0, 9.0, 9.0, 2.0]
-    few = Factors.from_hidden(Hidden(cells_with(facts[:60]), needed[:60] / 100), NONE, 0.75)
+    few = Factors.from_hidden(Hidden(**vars(cells_with(facts[:60])), needed=needed[:60] / 100), NONE, 0.75)
     normal = scipy.stats.norm.ppf(0.875)
     np.testing.assert_allclose(few.of(cells_with(np.array([40, 8]))), [0.01, normal])  # none like it
     assert few.of(cells_with(np.array([0]))).tolist() == [np.inf]
     # 30 cells are too few for 0.98, all 89 with facts are enough; a level is no reason for the whole range
     high = Factors.from_hidden(hidden, NONE, 0.98)
     assert high.of(cells_with(np.array([40, 1]))).tolist() == [9.0, 9.0]
-    known = Factors.from_hidden(Hidden(cells_with(facts), needed / 100), NONE, 0.75)
+    known = Factors.from_hidden(Hidden(**vars(cells_with(facts)), needed=needed / 100), NONE, 0.75)
     np.testing.assert_allclose(known.of(cells_with(np.array([0, 0]))), 0.02)
     np.testing.assert_allclose(
         known.of(cells_with(np.array([0]), 1.0)), normal
@@ -69,8 +69,10 @@ def test_cells_have_the_factor_of_hidden_ones_with_about_as_many_facts() -> None
 
 def test_cells_that_were_given_facts_stand_for_the_numbers_that_no_others_have() -> None:
     """They count beside the hidden ones with as many facts, and not as cells with facts in general."""
-    hidden = Hidden(cells_with(np.array([40] * 30 + [8] * 10)), np.repeat([1.0, 5.0], [30, 10]))
-    given = Hidden(cells_with(np.array([8, 15] * 15)), np.full(30, 2.0))
+    hidden = Hidden(
+        **vars(cells_with(np.array([40] * 30 + [8] * 10))), needed=np.repeat([1.0, 5.0], [30, 10])
+    )
+    given = Hidden(**vars(cells_with(np.array([8, 15] * 15))), needed=np.full(30, 2.0))
     found = Factors.from_hidden(hidden, given, 0.7)
     assert found.kinds == Factors.from_hidden(hidden, NONE, 0.7).kinds
     assert found.of(cells_with(np.array([40, 9]))).tolist() == [1.0, 2.0]  # the 29th of 41 is a given one
@@ -126,11 +128,11 @@ def test_hidden_cells_can_be_believed_with_a_number_of_facts_that_none_has() -> 
     scales = {0: Scale(("above",), *graph.train[:, [0, 2]].T)}
     natural, given = hidden_cells(graph, scales, 3, [2, 3])
     assert len(given.needed) == 2 * graph.observed.sum()
-    assert {*given.cells.facts.tolist()} == {*range(4, 16)} and natural.cells.facts.max() > 16
-    few, many = (given.cells.width[(given.cells.facts >> m) == 1].mean() for m in (2, 3))
-    assert few > 1.3 * many > 1.3 * natural.cells.width[natural.cells.facts > 0].mean()
+    assert {*given.facts.tolist()} == {*range(4, 16)} and natural.facts.max() > 16
+    few, many = (given.width[(given.facts >> m) == 1].mean() for m in (2, 3))
+    assert few > 1.3 * many > 1.3 * natural.width[natural.facts > 0].mean()
     again = hidden_cells(graph, scales, 3, [3])[1]
-    np.testing.assert_array_equal(again.needed, given.needed[given.cells.facts >= 8])
+    np.testing.assert_array_equal(again.needed, given.needed[given.facts >= 8])
 
 
 def test_the_factor_that_a_truth_needs_by_hand() -> None:

@@ -16,9 +16,9 @@ from numcoke_jax.config.schema import looks_at
 from numcoke_jax.models import MODELS
 from numcoke_jax.models.interface import GraphSizes, KnowledgeModel
 from numcoke_jax.models.kbln import difference_statistics
-from numcoke_jax.models.losses.view_contrastive import view_contrastive_loss
 from numcoke_jax.models.nrn import dice
 from numcoke_jax.models.rgcn import RelationalConvolution, messages_of
+from numcoke_jax.models.simgcl import view_contrastive_loss
 from numcoke_jax.runs.create import create_run
 from numcoke_jax.training.programs import create_objective
 from tests import examples, tiny_runs

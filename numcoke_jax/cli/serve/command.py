@@ -4,6 +4,7 @@ import argparse
 import errno
 import importlib.util
 import ipaddress
+import os
 import signal
 import socket
 import sys
@@ -175,8 +176,5 @@ def _signals_that_end_nothing() -> Iterator[None]:
 
 def _leave_at_once() -> None:
     """Ends the process although a thread computes, which would end it with a complaint."""
-    import os
-    import sys
-
     sys.stdout.flush()
     os._exit(0)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from numcoke_jax.data.files import findings, suspicions
 from numcoke_jax.data.files.findings import FieldSummary, GraphReport
-from numcoke_jax.data.files.lines import in_one_chunk
+from numcoke_jax.data.files.lines import FACT_COLUMNS, in_one_chunk
 from numcoke_jax.data.files.numbers import aggregate
 from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL, NumericGraph, Vocabulary, fact_keys
 from numcoke_jax.data.tail_index import contains
@@ -54,19 +54,19 @@ def encode_graph(
     if train is None or len(train[0].codes) == 0:
         raise UserError("train.txt holds no facts; training needs at least one")
     columns = [column for facts in coded.values() if facts for column in facts]
-    mentioned = _sorted_names([column for i, column in enumerate(columns) if i % 3 != RELATION])
-    entities = _with_names(mentioned, without_facts)
-    relations = _sorted_names(columns[RELATION::3])
+    mentioned = _sorted_names([column.names for i, column in enumerate(columns) if i % 3 != RELATION])
+    more = pa.array(without_facts, pa.string())
+    entities = _sorted_names([mentioned, more]) if len(more) else mentioned
+    relations = _sorted_names([column.names for column in columns[RELATION::3]])
     rows = {split: _to_ids(facts, entities, relations) for split, facts in coded.items()}
     negative_rows = _encode_negatives(negatives, entities, relations, report)
     del coded, columns
 
-    facts, keys, negative_facts, negative_keys = _unique_facts(
-        rows, negative_rows, len(entities), len(relations), report
-    )
+    sizes = len(entities), len(relations)
+    facts, keys, negative_facts, negative_keys = _unique_facts(rows, negative_rows, *sizes, report)
     del rows, negative_rows
     entity_names, relation_names = tuple(entities.to_pylist()), tuple(relations.to_pylist())
-    report.num_entities, report.num_relations = len(entities), len(relations)
+    report.num_entities, report.num_relations = sizes
     alone = entities.filter(pc.invert(pc.is_in(entities, value_set=mentioned)))
     report.entities_without_facts = tuple(alone.to_pylist())
     findings.check_facts(report, facts, keys, entity_names, relation_names)
@@ -93,11 +93,10 @@ def encode_graph(
 
 
 def named_facts(triples: np.ndarray, entities: pa.Array, relations: pa.Array) -> pa.Table:
-    """Columns head, relation and tail of int [n, 3] triples of places in two arrays of names."""
-    columns = (("head", HEAD, entities), ("relation", RELATION, relations), ("tail", TAIL, entities))
-    return pa.table(
-        {title: pa.DictionaryArray.from_arrays(triples[:, place], names) for title, place, names in columns}
-    )
+    """Columns head, relation and tail, dictionary-encoded, of int [n, 3] triples of places in two arrays."""
+    columns = zip(triples.T.astype(np.int32, copy=False), (entities, relations, entities), strict=True)
+    arrays = [pa.DictionaryArray.from_arrays(places, names) for places, names in columns]
+    return pa.table(arrays, names=list(FACT_COLUMNS))
 
 
 def named_literals(
@@ -132,18 +131,10 @@ def _code(column: pa.ChunkedArray) -> _Coded:
     return _Coded(new_codes[codes], column.dictionary.filter(pa.array(used)))
 
 
-def _sorted_names(columns: list[_Coded]) -> pa.Array:
-    """All names of the columns once, sorted by code point (the order of their UTF-8 bytes)."""
-    names = pc.unique(pa.chunked_array([column.names for column in columns], type=pa.string()))
+def _sorted_names(arrays: list[pa.Array]) -> pa.Array:
+    """All names of the arrays once, sorted by code point (the order of their UTF-8 bytes)."""
+    names = pc.unique(pa.chunked_array(arrays, type=pa.string()))
     return names.take(pc.sort_indices(names))
-
-
-def _with_names(names: pa.Array, more: Sequence[str]) -> pa.Array:
-    """The sorted names and others that may be among them, sorted by code point."""
-    if not more:
-        return names
-    every = pc.unique(pa.concat_arrays([names, pa.array(more, pa.string())]))
-    return every.take(pc.sort_indices(every))
 
 
 def _look_up(column: _Coded, names: pa.Array) -> np.ndarray:
@@ -231,7 +222,7 @@ def _encode_literals(
     used = np.zeros(len(field_column.names), dtype=bool)
     used[field_column.codes[known]] = True
     report.dropped_fields = tuple(sorted(field_column.names.filter(pa.array(~used)).to_pylist()))
-    fields = _sorted_names([_Coded(field_column.codes, field_column.names.filter(pa.array(used)))])
+    fields = _sorted_names([field_column.names.filter(pa.array(used))])
     row_fields = _look_up(field_column, fields)
 
     keys = row_entities[known].astype(np.int64) * len(fields) + row_fields[known]

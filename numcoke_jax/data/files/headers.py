@@ -98,20 +98,16 @@ def without_headers(files: dict[str, pa.Table]) -> HeaderFindings:
       files: "train", "valid", "test", "neg" -> table with columns head, relation, tail
         (dictionary-encoded strings); any of them may be absent.
     """
-    first_rows = {name: _first_row(table) for name, table in files.items() if table.num_rows}
+    first_rows = {name: _row(table, 0) for name, table in files.items() if table.num_rows}
     shared = {first_rows.get(split) for split in SPLITS}
-    candidates = {
-        name
-        for name, row in first_rows.items()
-        if looks_like_facts_header(row) or _is_misordered(row) or shared == {row}
-    }
+    candidates = {name for name, row in first_rows.items() if _names_columns(row) or shared == {row}}
     others = {name: _after_header(table) if name in candidates else table for name, table in files.items()}
     findings = HeaderFindings(dict(files))
     for name in sorted(candidates):
         row = first_rows[name]
         if _could_be_real(row, others):
             findings.kept.append(name)
-        elif _is_misordered(row) and not looks_like_facts_header(row):
+        elif _names_columns(row) and not looks_like_facts_header(row):
             findings.misordered[name] = row
         else:
             findings.skipped[name] = files[name].num_rows - others[name].num_rows - 1
@@ -130,7 +126,7 @@ def _after_header(table: pa.Table) -> pa.Table:
     rest = table.slice(1)
     if rest.num_rows == 0:
         return rest
-    first, repeats = _first_row(table), np.ones(rest.num_rows, dtype=bool)
+    first, repeats = _row(table, 0), np.ones(rest.num_rows, dtype=bool)
     for column, name in zip(rest.columns, first, strict=True):
         column = in_one_chunk(column)
         code = pc.index(column.dictionary, pa.scalar(name, column.dictionary.type)).as_py()
@@ -168,13 +164,9 @@ def looks_like_facts_header(row: Row) -> bool:
     return bool(head & HEAD_WORDS and relation & RELATION_WORDS and tail & TAIL_WORDS)
 
 
-def _is_misordered(row: Row) -> bool:
-    """Whether the three cells are words for head, relation and tail in some other order."""
-    return any(
-        looks_like_facts_header((row[i], row[j], row[k]))
-        for i, j, k in itertools.permutations(range(3))
-        if (i, j, k) != (0, 1, 2)
-    )
+def _names_columns(row: Row) -> bool:
+    """Whether the three cells are words for head, relation and tail in any order."""
+    return any(looks_like_facts_header((a, b, c)) for a, b, c in itertools.permutations(row))
 
 
 def looks_like_literals_header(row: Row) -> bool:
@@ -191,10 +183,6 @@ def _column_words(cell: str) -> frozenset[str]:
     words = re.findall(r"\w+", apart.replace("_", " ").replace("-", " "))
     core = [word for word in words if word not in QUALIFIERS]
     return frozenset({"_".join(words), core[0] if len(core) == 1 else "_".join(words)})
-
-
-def _first_row(table: pa.Table) -> Row:
-    return _row(table, 0)
 
 
 def _row(table: pa.Table, index: int) -> Row:

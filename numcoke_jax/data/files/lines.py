@@ -14,9 +14,8 @@ The rules, the same for every file (facts, negatives, literals):
 * gzip, and a zip archive of one file, are recognised by their first bytes, whatever the file is called.
 
 A file that breaks a rule raises one `DataError` that lists its bad lines.  The happy path is pyarrow's
-CSV parser on blocks of whole lines; only a bad file is walked line by line, to name its lines.
-
-What is wrong with one line of a tab-separated file, and what to do about it.
+CSV parser on blocks of whole lines; only a bad file is walked line by line, to name its lines and to say
+what to do about them.
 """
 
 import contextlib

@@ -36,6 +36,7 @@ from numcoke_jax.data.files.written import (
     other_signs,
     written_number,
 )
+from numcoke_jax.data.tail_index import differs_from_previous
 from numcoke_jax.system.errors import UserError, printable
 
 PLAIN_NUMBER = r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
@@ -48,17 +49,6 @@ DATE = re.compile(r"[-+]?\d{1,6}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?\Z")
 TIME = re.compile(r"\d{1,3}:\d{2}(:\d{2}(\.\d+)?)?\s*([aApP]\.?[mM]\.?|Z)?\Z")
 HEXADECIMAL = re.compile(r"[-+]?0[xX][0-9a-fA-F]+\Z")
 ASCII_SIGNS = str.maketrans({"\u2212": "-", "\u066b": ".", "\uff0e": ".", "\uff0b": "+", "\uff0d": "-"})
-INTEGER_TYPES = frozenset(
-    ("integer", "int", "long", "short", "byte", "gYear", "nonNegativeInteger", "positiveInteger")
-    + (
-        "nonPositiveInteger",
-        "negativeInteger",
-        "unsignedInt",
-        "unsignedLong",
-        "unsignedShort",
-        "unsignedByte",
-    )
-)
 _SIGNED = {
     name: (-(2**bits), 2**bits - 1) for name, bits in (("byte", 7), ("short", 15), ("int", 31), ("long", 63))
 }
@@ -74,6 +64,7 @@ RANGES: dict[str, tuple[int | None, int | None]] = {  # of integer types: the le
     "nonPositiveInteger": (None, 0),
     "negativeInteger": (None, -1),
 }
+INTEGER_TYPES = frozenset(("integer", "gYear", *RANGES))
 MOST_DIGITS = 100  # more need not be told apart from infinity, and Python refuses to read thousands
 LARGEST_FLOAT = float(np.finfo(np.float32).max)
 ZONED_YEARS = "years with a time zone, which is left out"
@@ -258,8 +249,7 @@ def aggregate(keys: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndar
     if (keys[order[1:]] == keys[order[:-1]]).any():
         order = np.lexsort((values, keys))
     keys, values = keys[order], values[order]
-    first = np.ones(len(keys), dtype=bool)
-    first[1:] = (keys[1:] != keys[:-1]) | (values[1:] != values[:-1])
+    first = differs_from_previous(keys, values)
     repeats = int(len(keys) - first.sum())
     keys, values = keys[first], values[first]
     groups, starts, counts = np.unique(keys, return_index=True, return_counts=True)

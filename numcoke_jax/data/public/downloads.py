@@ -4,7 +4,6 @@ What is received is kept in `NAME.part` until it is complete; a download resumes
 or its run was stopped.  Only files whose SHA-256 is known get their final names.
 """
 
-import contextlib
 import dataclasses
 import fcntl
 import os
@@ -13,7 +12,7 @@ import sys
 import time
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
@@ -90,7 +89,8 @@ def download(source: Source, folder: Path) -> None:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _open_part(folder / f"{source.title}.part") as part:
+        with open(folder / f"{source.title}.part", "a+b") as part:
+            fcntl.flock(part, fcntl.LOCK_EX)  # a second process waits for the first
             if all((folder / file.name).is_file() for file in source.files):
                 return  # another process saved them while this one waited
             print(f"downloading {source.title} from {source.address} to {folder}", file=sys.stderr)
@@ -103,14 +103,6 @@ def download(source: Source, folder: Path) -> None:
             os.unlink(part.name)
     except OSError as error:
         raise UserError(f"{source.title}: {folder} cannot be written ({_reason(error)})") from error
-
-
-@contextlib.contextmanager
-def _open_part(path: Path) -> Iterator[BinaryIO]:
-    """The file that collects what is received, locked: a second process waits for the first."""
-    with open(path, "a+b") as part:
-        fcntl.flock(part, fcntl.LOCK_EX)
-        yield part
 
 
 def _size(part: BinaryIO) -> int:
@@ -131,7 +123,7 @@ def _receive(source: Source, folder: Path, part: BinaryIO) -> None:
             if response is not None:
                 status = response.status_code
                 response.close()
-            if status is None and not _is_from_network(error):
+            if status is None and not hasattr(error, "request"):  # the disk is at fault, not the network
                 raise
             if status == RANGE_NOT_SATISFIABLE and offset:
                 part.truncate(0)
@@ -280,11 +272,6 @@ def _by_hand(source: Source, folder: Path, problem: str) -> str:
         f"{source.title}: {problem}: {source.address}; get it by hand from {source.page}, save {names} in "
         f"{folder}, or set ${FOLDER_VARIABLE} to a folder that has it"
     )
-
-
-def _is_from_network(error: OSError) -> bool:
-    """Whether the network is at fault, and not the disk: requests' exceptions carry their request."""
-    return hasattr(error, "request")
 
 
 def _reason(error: BaseException) -> str:

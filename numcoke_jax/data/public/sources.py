@@ -76,31 +76,22 @@ FB15K_237_FACTS = Source(
     ),
     page="https://www.microsoft.com/en-us/download/details.aspx?id=52312",
     licence="Microsoft Research data licence, in the archive; facts from Freebase, CC BY 2.5",
-    files=(
-        PublicFile(
-            name="train.txt",
-            hashes=(
+    files=tuple(
+        PublicFile(name, hashes, member=name)
+        for name, hashes in {
+            "train.txt": (
                 "6e4c2782169af21e9743f3b1d200886f5d595bf6bc504ec1351720949c5cdfae",
                 "61099230e4439f90885ca9767739e31e8e32f54736fa1c35952b27997bc7c08a",
             ),
-            member="train.txt",
-        ),
-        PublicFile(
-            name="valid.txt",
-            hashes=(
+            "valid.txt": (
                 "cf6309010852f6a8d47a45df830a426415d1ee6f7a3970a8376ff1fb81db4a5c",
                 "749cbe9d923bac7b9354da5614ecfed2e0220256d442c3e04a6b303db1f273d9",
             ),
-            member="valid.txt",
-        ),
-        PublicFile(
-            name="test.txt",
-            hashes=(
+            "test.txt": (
                 "5711cf41623ceb4eacc50eb6108a3ca6565c7492e3caaf82a3e355cc660d1574",
                 "e2e35e8e6113de220140b6f44dc71a5207b0fc6872d575e874aefe13259b655b",
             ),
-            member="test.txt",
-        ),
+        }.items()
     ),
 )
 FREEBASE_NUMBERS = Source(

@@ -7,7 +7,7 @@ from numcoke_jax.data.tables.cells import TableFile
 from numcoke_jax.data.tables.facts import FactChoice, FactTable, joined_names
 from numcoke_jax.data.tables.known import EntityTable
 from numcoke_jax.data.tables.own import column_texts, own_table, with_index
-from numcoke_jax.system.errors import UserError, plural, plural_of, printable, suggestion
+from numcoke_jax.system.errors import UserError, plural, plural_of, printable
 
 
 def read_attributes(table: TableFile, choice: FactChoice, facts: FactTable) -> EntityTable:
@@ -27,8 +27,7 @@ def read_attributes(table: TableFile, choice: FactChoice, facts: FactTable) -> E
     if not name:
         raise UserError(f"name: give the column of {table.where} with the names; {_best(table, entities)}")
     for column in name:
-        if column not in table.columns:
-            raise UserError(f"{table.where}: no column {column!r}; {suggestion(column, table.columns)}")
+        table.column(column)
     names = [text for text in joined_names(table, name) if text]
     shown = ", ".join(map(repr, name))
     shared = entities & set(names)

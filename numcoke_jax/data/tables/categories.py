@@ -11,7 +11,7 @@ import collections
 from collections.abc import Collection, Mapping, Sequence
 
 from numcoke_jax.data.tables.cells import MISSING, TableFile, column_numbers
-from numcoke_jax.system.errors import UserError, plural, plural_of, shown_name, suggestion
+from numcoke_jax.system.errors import UserError, plural, plural_of, shown_name
 
 Facts = tuple[tuple[str, str, str], ...]  # by name
 
@@ -62,8 +62,7 @@ def _values(file: TableFile, column: str, rows: Collection[int]) -> list[str]:
     Raises:
       UserError: there is no such column, or no value in it.
     """
-    if column not in file.columns:
-        raise UserError(f"{file.where}: categories: no column {column!r}; {suggestion(column, file.columns)}")
+    file.column(column, "categories: ")
     names = file.names(column)
     values = ["" if names[row].strip().lower() in MISSING else names[row].strip() for row in rows]
     if not any(values):

@@ -31,7 +31,7 @@ import pyarrow.compute as pc
 from numcoke_jax.data.files.numbers import A_DATE, PLAIN, Reading, parse_number, parse_values
 from numcoke_jax.data.files.packed import GZIP_MAGIC, gunzipped, is_content, opened_member
 from numcoke_jax.data.tables.workbooks import parquet_columns, reason_of, xlsx_rows
-from numcoke_jax.system.errors import UserError, printable, suggestion
+from numcoke_jax.system.errors import UserError, first_of, printable, suggestion
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
 SUFFIXES = (*TEXT_SUFFIXES, ".parquet", ".xlsx")
@@ -83,10 +83,14 @@ class TableFile:
     def num_rows(self) -> int:
         return len(next(iter(self.columns.values()), []))
 
-    def column(self, name: str) -> list[Any]:
-        """The cells of column `name`; raises UserError with the closest column name if there is none."""
+    def column(self, name: str, use: str = "") -> list[Any]:
+        """The cells of column `name`.
+
+        Raises:
+          UserError: there is none; with the closest column name, behind `use`, such as "split: ".
+        """
         if name not in self.columns:
-            raise UserError(f"{self.where}: no column {name!r}; {suggestion(name, self.columns)}")
+            raise UserError(f"{self.where}: {use}no column {name!r}; {suggestion(name, self.columns)}")
         return self.columns[name]
 
     def names(self, name: str) -> list[str]:
@@ -210,8 +214,7 @@ def _read_text(path: Path, text: str, *, tabs: bool) -> TableFile:
     if not header:
         raise UserError(f"{path}: is empty; the first row must name the columns")
     if wrong:
-        more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
-        raise UserError(f"{path}: every row needs {len(header)} cells; {', '.join(wrong[:5])}{more}")
+        raise UserError(f"{path}: every row needs {len(header)} cells; {first_of(wrong, 5)}")
     _append_rows(columns, rows)
     return _from_columns(path, header, columns)
 

@@ -26,6 +26,7 @@ from numcoke_jax.data.tables.draws import (
     stream,
 )
 from numcoke_jax.data.tables.known import RELATION_SUFFIX, EntityTable
+from numcoke_jax.data.tail_index import differs_from_previous, places_in_groups
 from numcoke_jax.system.errors import UserError, plural, suggestion
 
 PROTOCOLS, DIRECTIONS = choices("data.protocol"), choices("data.direction")
@@ -265,8 +266,6 @@ def nearest_negatives(train: np.ndarray, values: np.ndarray, per_pair: int) -> n
         distances = np.abs(values[heads, relations] - values[tails, relations])
     order = np.lexsort((tails, distances, heads, relations))
     reversed_triples = np.stack([heads, relations, tails], axis=1)[order]
-    is_first = np.ones(len(order), bool)
-    is_first[1:] = np.any(reversed_triples[1:, :2] != reversed_triples[:-1, :2], axis=1)
-    positions = np.arange(len(order))
-    starts = np.maximum.accumulate(np.where(is_first, positions, 0))
-    return sort_triples(reversed_triples[positions - starts < per_pair])
+    first = np.flatnonzero(differs_from_previous(*reversed_triples[:, :2].T))
+    places = places_in_groups(np.diff(first, append=len(order)))
+    return sort_triples(reversed_triples[places < per_pair])

@@ -20,12 +20,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from numcoke_jax.data.files.encode import named_facts
 from numcoke_jax.data.graph import SPLITS
 from numcoke_jax.data.tables.cells import TableFile, column_numbers
 from numcoke_jax.data.tables.draws import SPLIT_STREAM, check_integer, check_shares, split_triples, stream
 from numcoke_jax.data.tables.known import joined_names
 from numcoke_jax.data.tail_index import distinct_facts
-from numcoke_jax.system.errors import UserError, plural, plural_of, printable, suggestion
+from numcoke_jax.system.errors import UserError, plural, plural_of, printable
 
 DEFAULT_SHARES = (0.8, 0.1, 0.1)
 BY_ORDER, BY_COLUMN = ("order", "time"), "column"
@@ -108,17 +109,8 @@ class FactTable:
 
     def tables(self) -> dict[str, pa.Table]:
         """The splits with names: columns head, relation, tail."""
-        entities, relations = pa.array(self.entities, pa.string()), pa.array(self.relations, pa.string())
-        return {
-            split: pa.table(
-                {
-                    "head": entities.take(pa.array(facts[:, 0])),
-                    "relation": relations.take(pa.array(facts[:, 1])),
-                    "tail": entities.take(pa.array(facts[:, 2])),
-                }
-            )
-            for split, facts in self.splits.items()
-        }
+        names = pa.array(self.entities, pa.string()), pa.array(self.relations, pa.string())
+        return {split: named_facts(facts, *names) for split, facts in self.splits.items()}
 
 
 def read_facts(tables: Sequence[TableFile], choice: FactChoice) -> FactTable:
@@ -189,12 +181,7 @@ def _split(
         parts = split_triples(distinct_facts(facts), choice.split, stream(choice.seed, SPLIT_STREAM))
         return parts, f"at random {shares}, seed {choice.seed}"
     kind, column = choice.split_column()
-    for table in tables:
-        if column not in table.columns:
-            raise UserError(
-                f"{table.where}: split: no column {column!r}; {suggestion(column, table.columns)}"
-            )
-    every = list(itertools.chain.from_iterable(table.columns[column] for table in tables))
+    every = list(itertools.chain.from_iterable(table.column(column, "split: ") for table in tables))
     cells = _Cells(column, tables, rows, [every[row] for row in rows])
     place = _as_given(cells) if kind == "column" else _by_order(cells)
     told = f"by column {column!r}" if kind == "column" else f"by the order of {column!r}"

@@ -118,12 +118,8 @@ CREDIT = TableSpec(
     relations=(
         "LIMIT_BAL",
         "AGE",
-        "BILL_AMT1",
-        "BILL_AMT3",
-        "BILL_AMT6",
-        "PAY_AMT1",
-        "PAY_AMT3",
-        "PAY_AMT6",
+        *(f"BILL_AMT{month}" for month in (1, 3, 6)),
+        *(f"PAY_AMT{month}" for month in (1, 3, 6)),
     ),
 )
 

@@ -13,7 +13,7 @@ from numcoke_jax.data.files.numbers import A_DATE, NEARLY_NUMBERS, NO_DATE_READ,
 from numcoke_jax.data.tables.categories import category_facts
 from numcoke_jax.data.tables.cells import SAVED_INDEX, TableFile, cell_text, column_numbers, describe_cells
 from numcoke_jax.data.tables.known import EntityTable, TableSpec, entity_table, joined_names, parse_hint
-from numcoke_jax.system.errors import UserError, plural, printable, suggestion
+from numcoke_jax.system.errors import UserError, first_of, plural, printable
 
 SHOWN_COLUMNS = 8  # in the notice of columns without a number
 INDEX = "index"  # as a name column that the table does not have: the number of the row
@@ -48,8 +48,7 @@ def own_table(
     """
     table = with_index(table, name)
     for column in (*name, *relations, *fields):
-        if column not in table.columns:
-            raise UserError(f"{table.where}: no column {column!r}; {suggestion(column, table.columns)}")
+        table.column(column)
     _check_repeats(table, name)
     stored, notices = tuple(fields), list[str]()
     if not fields:
@@ -145,9 +144,10 @@ def _check_repeats(table: TableFile, name: Sequence[str]) -> None:
     allowed = max(1, min(FEW_REPEATS, FEW_SHARE * len(names)), LARGE_SHARE * len(names))
     if repeats > allowed:
         column, verb = ("columns", "name") if len(name) > 1 else ("column", "names")
+        repeated = collections.Counter(names).most_common(1)[0][0]
         raise UserError(
             f"{table.where}: {column} {', '.join(map(repr, name))} {verb} {plural(len(set(names)), 'thing')} "
-            f"in {plural(len(names), 'row')}, such as {printable(repr(_most_frequent(names)))} in several; "
+            f"in {plural(len(names), 'row')}, such as {printable(repr(repeated))} in several; "
             f"{_unique_columns(table, name, allowed)}"
         )
 
@@ -158,10 +158,6 @@ def column_texts(table: TableFile, column: str) -> list[str]:
         return table.names(column)
     except UserError:
         return []
-
-
-def _most_frequent(names: Sequence[str]) -> str:
-    return collections.Counter(names).most_common(1)[0][0]
 
 
 def _unique_columns(table: TableFile, name: Sequence[str], allowed: float) -> str:
@@ -195,11 +191,10 @@ def _unique_columns(table: TableFile, name: Sequence[str], allowed: float) -> st
         }
         found = [chosen for chosen, rows in repeats.items() if rows <= limit]
         if found:
-            listed = ", ".join(" with ".join(map(repr, chosen)) for chosen in found[:SHOWN_KEYS])
-            more = f" and {len(found) - SHOWN_KEYS} more" if len(found) > SHOWN_KEYS else ""
+            listed = first_of([" with ".join(map(repr, chosen)) for chosen in found], SHOWN_KEYS)
             most = max(repeats[chosen] for chosen in found)
             but = f", but for {plural(most, 'row')}" if most else ""
-            return f"unique are {listed}{more}{but}; {number}"
+            return f"unique are {listed}{but}; {number}"
     return f"no three columns together are unique: merge the rows of an entity into one; {number}"
 
 
@@ -241,8 +236,7 @@ def numeric_columns(file: TableFile, taken: Collection[str]) -> tuple[tuple[str,
             f"left out, with dates that can be read in two ways: {', '.join(unread)}; write 2001-03-14"
         )
     if text:
-        more = f" and {len(text) - SHOWN_COLUMNS} more" if len(text) > SHOWN_COLUMNS else ""
-        notices.append(f"left out, without any number: {', '.join(text[:SHOWN_COLUMNS])}{more}")
+        notices.append(f"left out, without any number: {first_of(text, SHOWN_COLUMNS)}")
     return tuple(found), notices
 
 

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
-from numcoke_jax.data.tail_index import contains
+from numcoke_jax.data.tail_index import contains, places_in_groups
 
 SHARED = 0.25
 ENOUGH_FACTS = 10
@@ -107,8 +107,7 @@ def _closed_paths(
     taken = scrambled[: int(np.searchsorted(np.cumsum(onward), MOST_PATHS)) + 1]
     starts, lengths = first[tails[taken]], (first[tails[taken] + 1] - first[tails[taken]])
     begin = np.repeat(heads[taken], lengths)
-    offsets = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    end = tails[by_head[np.repeat(starts, lengths) + offsets]]
+    end = tails[by_head[np.repeat(starts, lengths) + places_in_groups(lengths)]]
     density = len(heads) / max(count * (count - 1) / 2, 1)
     closed, backwards = (contains(keys, pairs).sum() for pairs in (begin * count + end, end * count + begin))
     return float(len(begin) * min(density, 1.0)), int(closed), int(backwards)

@@ -1,6 +1,7 @@
 """The order core as parts of a model: their arrays among the parameters, and what scoring needs of them."""
 
 import dataclasses
+from typing import ClassVar
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -27,9 +28,11 @@ class FittedColumns(nn.Module):
 
     Attributes:
       sizes: N, R and M.
+      rows: names of the arrays with a row for each entity.
     """
 
     sizes: GraphSizes
+    rows: ClassVar[tuple[str, ...]]
 
     @property
     def relations(self) -> tuple[int, ...]:
@@ -39,7 +42,8 @@ class FittedColumns(nn.Module):
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The arrays by name."""
-        raise NotImplementedError
+        columns = len(self.relations)
+        return dict.fromkeys(self.rows, (self.sizes.entities, columns)) | {"noise": (columns,)}
 
     def setup(self) -> None:
         self.arrays = {
@@ -78,19 +82,18 @@ class OrderCore(FittedColumns):
     An inverse has its relation's column, with the positions' sign changed: the same scale, read downwards.
     """
 
+    rows = ORDER_ROWS
+
     @property
     def relations(self) -> tuple[int, ...]:
-        """See `FittedColumns`."""
         return tuple(relation for relation in self.sizes.ordered if relation < self.sizes.own_relations)
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """See `FittedColumns`."""
         columns = len(self.relations)
-        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(ORDER_ROWS, (self.sizes.entities, columns))
-        shapes |= {"noise": (columns,), "reversed_share": (columns,), "reach": (columns, BINS)}
+        learned = {"reversed_share": (columns,), "reach": (columns, BINS)}
         # At least one column, of zeros: a checkpoint cannot hold an array without entries.
-        return shapes | {"field_weight": (self.sizes.relations, max(self.sizes.fields, 1))}
+        return super().shapes | learned | {"field_weight": (self.sizes.relations, max(self.sizes.fields, 1))}
 
     def __call__(self, relations: Int[Array, " S"]) -> OrderPositions:
         """Positions under S relations; those of a relation that does not compare mean nothing."""
@@ -111,17 +114,11 @@ class OrderCore(FittedColumns):
 class ValueClasses(FittedColumns):
     """Positions and intervals of N entities under relations that are read off a value, `sizes.classes`."""
 
-    @property
-    def relations(self) -> tuple[int, ...]:
-        """See `FittedColumns`."""
-        return self.sizes.classes
+    rows = CLASS_ROWS
 
     @property
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """See `FittedColumns`."""
-        columns = len(self.relations)
-        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(CLASS_ROWS, (self.sizes.entities, columns))
-        return shapes | {"noise": (columns,)}
+    def relations(self) -> tuple[int, ...]:
+        return self.sizes.classes
 
     def __call__(self, relations: Int[Array, " S"]) -> ClassPositions:
         """Positions and intervals under S relations; those of other relations mean nothing."""

@@ -46,14 +46,8 @@ class Features:
         return self.mean.shape[1]
 
 
-def no_features(scores: ValueScores) -> Features:
-    """None: positions that no value explains."""
-    count, fields = scores.scores.shape
-    return Features(np.zeros((count, 0)), np.zeros((count, 0)), np.zeros((0, fields)), 1)
-
-
 def straight_features(scores: ValueScores, fields: Int[np.ndarray, " K"]) -> Features:
-    """The scores of some fields."""
+    """The scores of some fields; of none, for positions that no value explains."""
     shares = np.eye(scores.scores.shape[1])[fields]
     return Features(
         scores.expected[:, fields], scores.expected_variances[:, fields], shares, max(len(fields), 1)

@@ -21,13 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL
-from numcoke_jax.models.order_core.features import (
-    Features,
-    curved_features,
-    no_features,
-    rank_features,
-    straight_features,
-)
+from numcoke_jax.models.order_core.features import Features, curved_features, rank_features, straight_features
 from numcoke_jax.models.order_core.membership import memberships
 from numcoke_jax.models.order_core.propagation import (
     NO_FACTS,
@@ -262,7 +256,7 @@ def _explained(fields: Sequence[FieldAgreement]) -> bool:
 def _candidate_features(heads: np.ndarray, tails: np.ndarray, scores: ValueScores) -> list[Features]:
     """What a regression may be made of, beginning with nothing; as much as there are facts for."""
     fields = np.flatnonzero(scores.observed.any(axis=0))
-    candidates = [no_features(scores)]
+    candidates = [straight_features(scores, fields[:0])]
     if 0 < len(fields) * FACTS_A_FEATURE <= len(heads):
         candidates += [straight_features(scores, fields), rank_features(scores, fields)]
         curved = curved_features(scores, fields, heads, tails)

@@ -86,14 +86,14 @@ class _Noise(NamedTuple):
     held_out_share: float
 
 
-class _Gaps(NamedTuple):
-    """How far heads stand above tails: mean and variance, float64 [n] each."""
+class _Normals(NamedTuple):
+    """n normal distributions, float64 [n] each; the variance is 0 where a position is known."""
 
     mean: np.ndarray
     variance: np.ndarray
 
     def log_probability(self, scale: float, share: float) -> np.ndarray:
-        """log P(h above t), float64 [n], at a noise s and a share f."""
+        """Of how far heads stand above tails: log P(h above t), float64 [n], at a noise s and a share f."""
         return _log_probability(self.mean / np.sqrt(self.variance + scale**2), share)
 
 
@@ -110,21 +110,13 @@ class _Sites:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Cavities:
-    """Beliefs about one end of every fact without the fact, float64 [F] each; variance 0 where known."""
-
-    mean: np.ndarray
-    variance: np.ndarray
-
-
-@dataclasses.dataclass(frozen=True)
 class _Messages:
     """Where the messages of a round have come to.
 
     Attributes:
       mean, precision, shift: float64 [N], of the beliefs; mean = shift / precision where it is not known.
       prior_mean, prior_variance: float64 [N].
-      cavities: of the heads and of the tails.
+      cavities: beliefs about the heads and about the tails of every fact without the fact.
     """
 
     mean: np.ndarray
@@ -132,7 +124,7 @@ class _Messages:
     shift: np.ndarray
     prior_mean: np.ndarray
     prior_variance: np.ndarray
-    cavities: list[_Cavities]
+    cavities: list[_Normals]
 
 
 def propagate(
@@ -158,7 +150,7 @@ def propagate(
     known, mean = facts.known, np.where(facts.known, facts.positions, 0.0)
     tells = ~(known[facts.heads] & known[facts.tails])  # the others say only how much noise there is
     ends = facts.heads[tells], facts.tails[tells]
-    gaps = _Gaps(mean[facts.heads] - mean[facts.tails], np.zeros(len(facts.heads)))
+    gaps = _Normals(mean[facts.heads] - mean[facts.tails], np.zeros(len(facts.heads)))
     sites = [_Sites(np.zeros(len(end)), np.zeros(len(end))) for end in ends]
     noise = _Noise(FIRST_NOISE, FIRST_REVERSED, FIRST_REVERSED)
     if fixed_noise:
@@ -175,7 +167,7 @@ def propagate(
         gaps.variance[tells] = heads.variance + tails.variance
         if not fixed_noise:
             above, below = facts.held_out
-            held_out = _Gaps(mean[above] - mean[below], variance[above] + variance[below])
+            held_out = _Normals(mean[above] - mean[below], variance[above] + variance[below])
             noise, settled = _learned_noise(gaps, held_out, noise, least_noise)
         log_predictive = gaps.log_probability(noise.scale, noise.share)
         evidence = float(log_predictive.sum()) + _evidence_of_positions(known, ends, found)
@@ -260,11 +252,11 @@ def _prior(
 
 def _cavities(
     facts: Comparisons, end: np.ndarray, site: _Sites, total: np.ndarray, natural: np.ndarray
-) -> _Cavities:
+) -> _Normals:
     known = facts.known[end]
     precision = np.maximum(total[end] - site.precision, LEAST_PRECISION)
     mean = np.where(known, facts.positions[end], (natural[end] - site.shift) / precision)
-    return _Cavities(mean, np.where(known, 0.0, 1.0 / precision))
+    return _Normals(mean, np.where(known, 0.0, 1.0 / precision))
 
 
 def _log_probability(z: np.ndarray, share: float) -> np.ndarray:
@@ -274,7 +266,7 @@ def _log_probability(z: np.ndarray, share: float) -> np.ndarray:
     return np.logaddexp(np.log(share), np.log1p(-2.0 * share) + log_ndtr(z))
 
 
-def _update(sites: list[_Sites], cavities: list[_Cavities], noise: float, share: float) -> None:
+def _update(sites: list[_Sites], cavities: list[_Normals], noise: float, share: float) -> None:
     """Match mean and variance of (cavity x fact) for both ends of every fact."""
     heads, tails = cavities
     variance = heads.variance + tails.variance + noise**2
@@ -291,7 +283,7 @@ def _update(sites: list[_Sites], cavities: list[_Cavities], noise: float, share:
         site.move(precision, np.where(free, mean * (precision + inverse) - cavity.mean * inverse, 0.0))
 
 
-def _learned_noise(facts: _Gaps, held_out: _Gaps, noise: _Noise, least: float) -> tuple[_Noise, bool]:
+def _learned_noise(facts: _Normals, held_out: _Normals, noise: _Noise, least: float) -> tuple[_Noise, bool]:
     """Better s and f of each kind for facts with these gaps, and whether they have settled.
 
     Those of facts that positions are inferred from are their cavities'.
@@ -314,7 +306,9 @@ def _learned_noise(facts: _Gaps, held_out: _Gaps, noise: _Noise, least: float) -
     return _Noise(scale, share, held_out_share), bool(settled)
 
 
-def _learned_share(gaps: _Gaps, scale: float, share: float, prior: tuple[float, float] = (0, 0.0)) -> float:
+def _learned_share(
+    gaps: _Normals, scale: float, share: float, prior: tuple[float, float] = (0, 0.0)
+) -> float:
     """A better f: three steps of EM, in which a fact is a coin toss with probability 2 f.
 
     `prior` is a number of further facts, and their f.

@@ -24,7 +24,7 @@ from jaxtyping import Array, Float, Int
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.interface import ModelSpec
-from numcoke_jax.models.references.compared import Reference, compared_fields, seen_entities, unknown_last
+from numcoke_jax.models.references.compared import Reference, unknown_last
 from numcoke_jax.system.errors import UserError
 
 DEPTH = 4
@@ -61,20 +61,14 @@ class BoostedPairs(Reference):
         self.leaf = self.zeros("leaf", *shape, 2**DEPTH)
         self.bias = self.zeros("bias", self.sizes.relations)
 
-    def fit(self, graph: NumericGraph, positions: np.ndarray, *, seed: int) -> Any:
-        """See `FittedModel`.
-
-        Raises:
-          UserError: CatBoost is not installed.
-        """
+    def own_arrays(
+        self, graph: NumericGraph, positions: np.ndarray, weight: np.ndarray, seed: int
+    ) -> dict[str, Any]:
+        """The trees of each relation; raises UserError if CatBoost is not installed."""
         values, relations = positions.astype(np.float32), range(graph.num_relations)
         facts = [graph.train[graph.train[:, RELATION] == relation] for relation in relations]
         fitted = [fitted_trees(own, values, trees=self.trees, seed=seed) for own in facts]
-        return {
-            "field_weight": compared_fields(graph, positions),
-            "entity_seen": seen_entities(graph),
-            **{name: np.stack([trees[name] for trees in fitted]) for name in fitted[0]},
-        }
+        return {name: np.stack([trees[name] for trees in fitted]) for name in fitted[0]}
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> ValuesAndTrees:
         """The values of all entities, and the relations' trees."""

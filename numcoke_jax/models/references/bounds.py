@@ -18,14 +18,7 @@ from jaxtyping import Array, Float, Int
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.interface import ModelSpec
-from numcoke_jax.models.references.compared import (
-    EXPLAINED,
-    Reference,
-    compared_fields,
-    places_of,
-    seen_entities,
-    unknown_last,
-)
+from numcoke_jax.models.references.compared import EXPLAINED, Reference, places_of, unknown_last
 from numcoke_jax.models.references.comparisons import bounds_by_facts, fact_nodes
 
 
@@ -41,22 +34,19 @@ class Intervals:
 class Bounds(Reference):
     """Ranks by the distance of two intervals' middles over their widths."""
 
+    least = EXPLAINED
+
     def setup(self) -> None:
         super().setup()
         # Lower and upper bound by the neighbours; in use where the value is missing.
         self.entity_bounds = self.zeros("entity_bounds", self.sizes.entities, self.sizes.relations, 2)
 
-    def fit(self, graph: NumericGraph, positions: np.ndarray, *, seed: int) -> Any:
-        """See `FittedModel`."""
-        del seed
-        weight = compared_fields(graph, positions, least=EXPLAINED)
+    def own_arrays(
+        self, graph: NumericGraph, positions: np.ndarray, weight: np.ndarray, seed: int
+    ) -> dict[str, Any]:
         places = places_of(positions, weight)
         bounds = np.sort(bounds_by_facts(places.T.ravel(), *fact_nodes(graph)), axis=0)
-        return {
-            "field_weight": weight,
-            "entity_seen": seen_entities(graph),
-            "entity_bounds": bounds.reshape(2, *places.T.shape).T,
-        }
+        return {"entity_bounds": bounds.reshape(2, *places.T.shape).T}
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> Intervals:
         """The intervals of all entities; that of an observed value is a point."""

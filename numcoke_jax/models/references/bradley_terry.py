@@ -26,13 +26,7 @@ from jaxtyping import Array, Float, Int
 from numcoke_jax.data.graph import HEAD, RELATION, TAIL, NumericGraph
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.interface import ModelSpec
-from numcoke_jax.models.references.compared import (
-    Reference,
-    compared_fields,
-    places_of,
-    seen_entities,
-    unknown_last,
-)
+from numcoke_jax.models.references.compared import Reference, places_of, unknown_last
 
 COVARIATES = ("none", "compared", "all")
 RIDGES = (
@@ -73,21 +67,15 @@ class BradleyTerry(Reference):
         self.entity_strength = self.zeros("entity_strength", self.sizes.entities, self.sizes.relations)
         self.slope = self.zeros("slope", self.sizes.relations, self.sizes.fields)
 
-    def fit(self, graph: NumericGraph, positions: np.ndarray, *, seed: int) -> Any:
-        """See `FittedModel`."""
-        del seed
-        weight = compared_fields(graph, positions)
+    def own_arrays(
+        self, graph: NumericGraph, positions: np.ndarray, weight: np.ndarray, seed: int
+    ) -> dict[str, Any]:
         used = {"none": np.zeros_like(weight), "compared": weight, "all": np.ones_like(weight)}
         values = np.nan_to_num(UNIT_DEVIATION * (positions - 0.5))
         problem = Comparisons(graph.train, values, used[self.covariates] != 0)
         valued = ~np.isnan(places_of(positions, weight)) & (self.covariates != "none")
         strength, slope = problem.parts(_likeliest(problem, valued.T.ravel(), graph.valid))
-        return {
-            "field_weight": weight,
-            "entity_seen": seen_entities(graph),
-            "entity_strength": strength.T,
-            "slope": slope,
-        }
+        return {"entity_strength": strength.T, "slope": slope}
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> Strengths:
         """The strengths of all entities."""

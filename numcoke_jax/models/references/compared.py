@@ -8,7 +8,7 @@ and in the direction of the sign of s_rm.  q are quantiles; turned in that direc
 entities on the relation's scale from 0 to 1, where heads are above their tails.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -35,7 +35,7 @@ class Places:
 
 
 class Reference(EncodeThenScore):
-    """Base of the references: a subclass has `fit`, `encode` and `score`.
+    """Base of the references: a subclass has `own_arrays`, `encode` and `score`.
 
     Attributes:
       sizes: N, R and M.
@@ -44,6 +44,7 @@ class Reference(EncodeThenScore):
 
     sizes: GraphSizes
     unseen: int = 0
+    least: ClassVar[float] = 0.0  # |s| below which a relation's values are forgotten
 
     def setup(self) -> None:
         sizes = self.sizes
@@ -51,6 +52,18 @@ class Reference(EncodeThenScore):
         self.field_weight = self.zeros("field_weight", sizes.relations, sizes.fields)
         # 1 for an entity in a training fact of the relation, or in one that it came with.
         self.entity_seen = self.zeros("entity_seen", sizes.entities, sizes.relations)
+
+    def fit(self, graph: NumericGraph, positions: np.ndarray, *, seed: int) -> dict[str, Any]:
+        """See `FittedModel`; raises what `own_arrays` does."""
+        weight = compared_fields(graph, positions, least=self.least)
+        own = self.own_arrays(graph, positions, weight, seed)
+        return {"field_weight": weight, "entity_seen": seen_entities(graph), **own}
+
+    def own_arrays(
+        self, graph: NumericGraph, positions: np.ndarray, weight: np.ndarray, seed: int
+    ) -> dict[str, Any]:
+        """The parameters of the subclass alone; `weight` is what `compared_fields` returns."""
+        return {}
 
     def zeros(self, name: str, *shape: int) -> Float[Array, "..."]:
         """A parameter that is 0 until the model is fitted."""

@@ -30,14 +30,7 @@ from jaxtyping import Array, Float, Int
 from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.interface import ModelSpec
-from numcoke_jax.models.references.compared import (
-    EXPLAINED,
-    Reference,
-    compared_fields,
-    places_of,
-    seen_entities,
-    unknown_last,
-)
+from numcoke_jax.models.references.compared import EXPLAINED, Reference, places_of, unknown_last
 from numcoke_jax.models.references.comparisons import Neighbours, bounds_by_facts, fact_nodes
 
 CHAINS = 16  # sampled side by side
@@ -63,22 +56,18 @@ class Posterior(Reference):
     """
 
     draws: int = 256
+    least = EXPLAINED
 
     def setup(self) -> None:
         super().setup()
         self.entity_draws = self.zeros("entity_draws", self.sizes.entities, self.sizes.relations, self.draws)
 
-    def fit(self, graph: NumericGraph, positions: np.ndarray, *, seed: int) -> Any:
-        """See `FittedModel`."""
-        weight = compared_fields(graph, positions, least=EXPLAINED)
-        places = places_of(positions, weight)
-        rng = np.random.default_rng(seed)
+    def own_arrays(
+        self, graph: NumericGraph, positions: np.ndarray, weight: np.ndarray, seed: int
+    ) -> dict[str, Any]:
+        places, rng = places_of(positions, weight), np.random.default_rng(seed)
         draws = sampled_places(places.T.ravel(), *fact_nodes(graph), draws=self.draws, rng=rng)
-        return {
-            "field_weight": weight,
-            "entity_seen": seen_entities(graph),
-            "entity_draws": draws.reshape(*places.T.shape, self.draws).swapaxes(0, 1),
-        }
+        return {"entity_draws": draws.reshape(*places.T.shape, self.draws).swapaxes(0, 1)}
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> Draws:
         """The draws of all entities; an observed value is the same in all of them."""

@@ -5,30 +5,16 @@
 No training fact is used but to find the field and its direction, so this is what the numbers alone give.
 """
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from numcoke_jax.data.graph import NumericGraph
 from numcoke_jax.data.literals import Literals
 from numcoke_jax.models.interface import ModelSpec
-from numcoke_jax.models.references.compared import (
-    Places,
-    Reference,
-    compared_fields,
-    seen_entities,
-    unknown_last,
-)
+from numcoke_jax.models.references.compared import Places, Reference, unknown_last
 
 
 class RawValues(Reference):
     """Ranks by the difference of two values."""
-
-    def fit(self, graph: NumericGraph, positions: np.ndarray, *, seed: int) -> Any:
-        """See `FittedModel`."""
-        del seed
-        return {"field_weight": compared_fields(graph, positions), "entity_seen": seen_entities(graph)}
 
     def encode(self, relations: Int[Array, " S"], literals: Literals, *, train: bool) -> Places:
         """The places of all entities."""

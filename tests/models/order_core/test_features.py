@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from numcoke_jax.models.order_core.features import (
-    Features,
-    curved_features,
-    no_features,
-    rank_features,
-    straight_features,
-)
+from numcoke_jax.models.order_core.features import Features, curved_features, rank_features, straight_features
 from numcoke_jax.models.order_core.value_scores import ValueScores
 
 
@@ -83,7 +77,8 @@ def test_shares_say_whose_a_feature_is() -> None:
     found = curved_features(scores, some, np.array([0]), np.array([1]))
     assert found.size == 5 and (found.shares[-1] == [0.5, 0, 0.5]).all() and found.choices == 5
     np.testing.assert_allclose(found.shares.sum(axis=1), 1.0)
-    assert no_features(scores).size == 0 and no_features(scores).choices == 1
+    nothing = straight_features(scores, np.zeros(0, int))
+    assert nothing.size == 0 and nothing.choices == 1
 
 
 def test_straight_features_are_the_scores() -> None:
