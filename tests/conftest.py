@@ -1,5 +1,6 @@
 """Settings of the whole test suite: the device, the threads, shape checks, hypothesis, shared folders."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -23,6 +24,9 @@ os.environ["XLA_FLAGS"] = " ".join(
 )
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
+# Traces are millions of small objects and hardly a cycle: to look for one after every 700, as Python does by
+# default, takes a tenth of the whole time.
+gc.set_threshold(50_000, 20, 100)
 # A developer's own tables must not change what the tests find; a test that needs the variable sets it.
 os.environ.pop("NUMCOKE_DATA", None)
 

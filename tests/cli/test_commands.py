@@ -47,7 +47,7 @@ def test_a_reader_that_has_had_enough_is_no_error(tmp_path: Path, table: Path) -
     build = ("numcoke_jax.data.build", f"--table={table}", "--name=name", f"--out={built}", "--split=1,0,0")
     assert ended(nobody(), *build) == (141, "") and built.is_dir()
     assert ended(nobody(), "numcoke_jax.data.check", folder) == (141, "")
-    assert ended(nobody(), "numcoke_jax.data.build", "--help") == (0, "")
+    assert ended(nobody(), "numcoke_jax.main", "--help") == (0, "")
 
 
 def test_a_terminal_has_lines_that_fit_it(

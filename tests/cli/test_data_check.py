@@ -103,19 +103,16 @@ def test_a_graph_with_errors_in_literals_alone_still_shows_its_facts(
     ],
 )
 def test_wrong_arguments_and_paths_exit_2_with_one_line(
-    tmp_path: Path, arguments: list[str], message: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
 ) -> None:
     make_folder(tmp_path / "graph")
     (tmp_path / "empty").mkdir()
     for name in ("file", "t.csv"):
         (tmp_path / name).write_text("text")
-    command = [sys.executable, "-m", "numcoke_jax.data.check"]
-    command += [argument.format(tmp=tmp_path) for argument in arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith("error: ")
-    assert message.format(tmp=tmp_path) in done.stderr
+    code, out, err = run(capsys, *(argument.format(tmp=tmp_path) for argument in arguments))
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ") and err.count("\n") == 1
+    assert message.format(tmp=tmp_path) in err
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here to stand for a full disk")

@@ -343,9 +343,3 @@ def test_wrong_flags_are_answered_without_waiting_for_jax() -> None:
     )
     run = subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, check=False)
     assert run.returncode == 0, run.stderr.decode()
-
-
-def test_a_reader_that_stops_reading_is_no_error() -> None:
-    script = f"{sys.executable} -m numcoke_jax.main --help | true; exit ${{PIPESTATUS[0]}}"
-    run = subprocess.run(["bash", "-c", script], cwd=REPOSITORY, capture_output=True, check=False)
-    assert run.stderr == b"" and run.returncode in (0, 141)

@@ -77,11 +77,6 @@ def test_no_text_for_any_number_ends_in_a_traceback(error_line: Callable[..., st
             assert error_line(f"--config.{key}={value}").startswith(f"{key}=")
 
 
-def test_huge_values_of_every_kind_of_key_are_refused(error_line: Callable[..., str]) -> None:
-    for key in (name for name, key in KEYS.items() if key.allowed.kind != "str"):
-        assert error_line(f"--config.{key}={10**30}").startswith(f"{key}="), key
-
-
 def test_right_overrides_arrive(training: list[tuple[str, ConfigDict, Path]]) -> None:
     assert main(["--config=configs/cars.py", "--config.train.learning_rate=1e-2"]) == 0
     assert main(["--config=configs/cars.py", "--config.train.learning_rate=1", "--mode=eval"]) == 0

@@ -66,8 +66,14 @@ from experiments.benchmark import (
     ],
 )
 def test_wrong_arguments_are_one_line(
-    module: Any, arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+    module: Any,
+    arguments: list[str],
+    text: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setattr(mutants, "FOLDERS", ("training",))  # fewer files to read
+    monkeypatch.setattr(values, "WAYS", ("cells",))  # the one that refuses, and no other to compile before
     assert module.main(arguments) == 2
     error = capsys.readouterr().err
     assert error.startswith(f"error: {text}") and error.count("\n") == 1

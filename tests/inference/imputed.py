@@ -1,7 +1,7 @@
 """Tables with holes whose truth is known, as graphs, and how often intervals contain it."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,6 @@ import pandas as pd
 
 from numcoke_jax.api import NumericKG
 from numcoke_jax.data.graph import LoadedGraph, NumericGraph, Vocabulary
-from numcoke_jax.inference.impute import impute
 from numcoke_jax.inference.trained import Trained
 from numcoke_jax.runs.create import create_run
 from tests.tiny_runs import config_of
@@ -93,11 +92,10 @@ def width(cell: Mapping[str, Any]) -> float:
     return float((cell["high_rank"] - cell["low_rank"] + 1) / cell["of"])
 
 
-def pooled(tables: Sequence[Holes], runs: Sequence[Trained], level: float = 0.9) -> pd.DataFrame:
+def pooled(imputed: Iterable[tuple[Holes, dict[str, Any]]]) -> pd.DataFrame:
     """Every missing cell of several tables: covered, width, field, known_by."""
-    rows = []
-    for holes, run in zip(tables, runs, strict=True):
-        for cell in impute(run, level=level)["cells"]:
-            covered = covers(cell, holes.truth(cell))
-            rows.append({"covered": covered, "width": width(cell), **cell})
-    return pd.DataFrame(rows)
+    return pd.DataFrame(
+        {"covered": covers(cell, holes.truth(cell)), "width": width(cell), **cell}
+        for holes, found in imputed
+        for cell in found["cells"]
+    )

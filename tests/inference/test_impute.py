@@ -39,14 +39,21 @@ def compared(seed: int, *, count: int = 60, facts: int = 400) -> tuple[Holes, Tr
     return holes, run_of(holes.graph({"above": holes.pairs(0, facts, seed), "below": below}))
 
 
-def masked(direction: str = ">", seed: int = 0) -> tuple[Trained, np.ndarray]:
+@functools.cache
+def independent(seed: int) -> tuple[Holes, dict[str, Any]]:
+    """A table of independent columns, and what is imputed in its graph."""
+    table = Holes.drawn(seed)
+    return table, impute(table_run(table))
+
+
+def masked(direction: str = ">", seed: int = 0, entities: int = 60) -> tuple[Trained, np.ndarray]:
     """A synthetic graph whose values were masked after the comparison, and all values [N]."""
     config = config_of(Path(), data__path="", data__table="synthetic", data__direction=direction)
-    config.data.synthetic_entities, config.data.synthetic_fields = 60, 1
-    config.data.synthetic_relations, config.data.synthetic_triples = 1, 2400
+    config.data.synthetic_entities, config.data.synthetic_fields = entities, 1
+    config.data.synthetic_relations, config.data.synthetic_triples = 1, 40 * entities
     config.data.synthetic_kinds = ("continuous",)
     config.data.missing_rate, config.data.seed = 0.4, seed
-    settings = SyntheticSettings(seed=seed, entities=60, fields=1, relations=1, kinds=("continuous",))
+    settings = SyntheticSettings(seed=seed, entities=entities, fields=1, relations=1, kinds=("continuous",))
     return Trained(create_run(config), None), draw_values(settings)[:, 0]
 
 
@@ -54,16 +61,15 @@ def masked(direction: str = ">", seed: int = 0) -> tuple[Trained, np.ndarray]:
 
 
 def test_cells_of_independent_columns_are_covered_and_known_by_nothing() -> None:
-    tables = [Holes.drawn(seed) for seed in range(8)]
-    found = pooled(tables, [table_run(table) for table in tables])
+    found = pooled(map(independent, range(6)))
     assert len(found) > 180 and 0.86 <= found["covered"].mean() <= 0.97
     assert found["width"].mean() > 0.85, "an honest interval is nearly the whole range"
     assert (found["known_by"] == "nothing").mean() > 0.8
 
 
 def test_cells_of_correlated_columns_are_covered_by_narrower_intervals() -> None:
-    tables = [Holes.drawn(seed, correlation=0.9) for seed in range(8)]
-    found = pooled(tables, [table_run(table) for table in tables])
+    tables = [Holes.drawn(seed, correlation=0.9) for seed in range(6)]
+    found = pooled((table, impute(table_run(table))) for table in tables)
     assert len(found) > 180 and 0.85 <= found["covered"].mean() <= 0.97
     assert found["width"].mean() < 0.65
     assert set(found["known_by"]) <= {"values", "nothing"}  # nothing: rows without any value
@@ -84,10 +90,9 @@ def test_a_row_without_any_value_is_known_by_nothing_however_well_the_columns_ag
 
 
 def test_cells_that_facts_compare_are_covered_by_narrow_intervals() -> None:
-    tables, runs = zip(*(compared(seed, facts=250) for seed in range(8)), strict=True)
-    found = pooled(tables, runs)
+    found = pooled((holes, impute(run)) for holes, run in (compared(seed, facts=250) for seed in range(6)))
     facts = found[found["field"] == "a"]
-    assert len(facts) > 80 and set(facts["known_by"]) == {"facts"}
+    assert len(facts) > 70 and set(facts["known_by"]) == {"facts"}
     assert facts["covered"].mean() >= 0.87 and facts["width"].mean() < 0.2
     assert set(found.loc[found["field"] != "a", "known_by"]) <= {"values", "nothing"}
 
@@ -95,8 +100,8 @@ def test_cells_that_facts_compare_are_covered_by_narrow_intervals() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.95])
 def test_every_target_is_met_by_each_kind_of_cell(level: float) -> None:
-    tables, runs = zip(*(compared(seed, facts=250) for seed in range(24)), strict=True)
-    found = pooled(tables, runs, level)
+    drawn = (compared(seed, facts=250) for seed in range(24))
+    found = pooled((holes, impute(run, level=level)) for holes, run in drawn)
     for with_facts, part in found.groupby(found["known_by"] == "facts"):
         assert len(part) > 250
         assert level - 0.05 <= part["covered"].mean() <= min(level + 0.12, 1.0), with_facts
@@ -106,8 +111,7 @@ def test_the_coverage_that_is_told_is_the_one_of_the_empty_cells() -> None:
     """Not that of cells with facts: a table's empty cell is in no comparison."""
     told, true = [], []
     for seed in range(6):
-        table = Holes.drawn(seed)
-        found = impute(table_run(table))
+        table, found = independent(seed)
         told.append(found["kinds"][WITHOUT]["covered"])
         true += [covers(cell, table.truth(cell)) for cell in found["cells"]]
         assert found["kinds"][WITHOUT]["mean_width"] == pytest.approx(
@@ -133,29 +137,26 @@ def test_the_case_of_a_table_with_empty_cells(cases_dir: Path) -> None:
 
 @pytest.mark.parametrize("with_facts", [True, False])
 def test_the_interval_of_a_field_does_not_depend_on_the_fields_that_are_asked(with_facts: bool) -> None:
-    run = compared(1)[1] if with_facts else table_run(Holes.drawn(1, fields=3))
+    run = compared(1, count=40)[1] if with_facts else table_run(Holes.drawn(1, count=40, fields=3))
     whole = impute(run)
-    for number, field in enumerate(run.run.graph.vocabulary.fields):
-        alone = impute(run, [number])
-        assert alone["cells"] == [cell for cell in whole["cells"] if cell["field"] == field]
-        assert alone["fields"] == {field: whole["fields"][field]} and alone["factors"] == whole["factors"]
-    some = impute(run, [2, 0])
-    assert list(some["fields"]) == ["c", "a"]
-    assert some["coverage"]["cells"] == sum(whole["fields"][field]["cells"] for field in "ac")
+    for asked in ([1], [2, 0]):
+        some, names = impute(run, asked), ["abc"[number] for number in asked]
+        assert some["cells"] == [cell for cell in whole["cells"] if cell["field"] in names]
+        assert list(some["fields"].items()) == [(name, whole["fields"][name]) for name in names]
+        assert some["factors"] == whole["factors"]
+        assert some["coverage"]["cells"] == sum(whole["fields"][name]["cells"] for name in names)
 
 
 def test_the_same_run_gives_the_same_result_twice() -> None:
-    first, second = compared(2)[1], compared(2)[1]
+    first, second = compared(2, count=30)[1], compared(2, count=30)[1]
     assert impute(first) == impute(first) == impute(second)
 
 
-@pytest.mark.parametrize("decided", [True, False])
-def test_whatever_model_was_trained_the_intervals_are_those_of_an_order_core(decided: bool) -> None:
+def test_whatever_model_was_trained_the_intervals_are_those_of_an_order_core() -> None:
     holes = Holes.drawn(3, count=40)
     graph = holes.graph({"above": holes.pairs(0, 200)})
-    expected = impute(run_of(graph))
-    model: dict[str, Any] = {"model__name": "numcoke", "score__order_core": True} if decided else {}
-    assert impute(run_of(graph, **model)) == expected
+    decided = run_of(graph, model__name="numcoke", score__order_core=True)
+    assert impute(decided) == impute(run_of(graph))
 
 
 def test_a_relation_and_its_inverse_share_the_scale_of_a_field() -> None:
@@ -208,7 +209,7 @@ def test_masked_values_are_the_truth_that_coverage_is_measured_on() -> None:
 
 @pytest.mark.parametrize("direction", [">", "<"])
 def test_ranks_and_values_say_the_same(direction: str) -> None:
-    trained, _ = masked(direction)
+    trained, _ = masked(direction, entities=40)
     graph = trained.run.graph
     shown = np.sort(graph.values[graph.observed[:, 0], 0])
     for cell in impute(trained)["cells"]:
@@ -289,7 +290,7 @@ def test_a_field_without_observed_values_is_one_line(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def known() -> Trained:
-    return masked()[0]
+    return masked(entities=40)[0]
 
 
 @pytest.fixture
@@ -303,19 +304,19 @@ def test_tables_and_files(command: Program, tmp_path: Path) -> None:
     files = {name: tmp_path / f"cells.{name}" for name in ("csv", "json", "parquet")}
     for path in files.values():
         code, out, err = command(f"--out={path}", "--top=3")
-        assert (code, err) == (0, "") and "3 of 24, narrowest first" in out
+        assert (code, err) == (0, "") and "3 of 16, narrowest first" in out
         assert max(map(len, out.partition("written to")[0].splitlines())) <= 80
     assert "target 99.9%" in command("--level=0.999")[1], "not 100%"
     assert "target 29%" in command("--level=0.29")[1]
     whole: dict[str, Any] = json.loads(files["json"].read_text())
     csv, parquet = pd.read_csv(files["csv"]), pd.read_parquet(files["parquet"])
-    assert len(whole["cells"]) == len(csv) == len(parquet) == 24
+    assert len(whole["cells"]) == len(csv) == len(parquet) == 16
     pd.testing.assert_frame_equal(csv, parquet)
     assert csv["high_rank"].tolist() == [cell["high_rank"] for cell in whole["cells"]]
     name = whole["cells"][0]["entity"]
     assert "1 of 1, narrowest first" in command(f"--entity={name}")[1]
     with_facts, without = (line for line in out.splitlines() if line.lstrip().startswith("with"))
-    assert with_facts.split()[:3] == ["with", "facts", "24"] and without.split()[:3] == [
+    assert with_facts.split()[:3] == ["with", "facts", "16"] and without.split()[:3] == [
         "without",
         "facts",
         "0",

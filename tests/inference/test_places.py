@@ -67,59 +67,64 @@ def test_of_a_row_without_any_value_nothing_is_claimed() -> None:
     assert np.mean([width(cell) for cell in values]) < 0.5
 
 
+def deciding_facts(holes: Holes, new: range, old: range, count: int, seed: int) -> np.ndarray:
+    """For each new row its comparisons of field a with so many rows of the graph, int32 [n, 3]."""
+    rng = np.random.default_rng(seed)
+    pairs = [(row, other) for row in new for other in rng.choice(old, count, replace=False).tolist()]
+    above = [(i, 0, j) if holes.values[i, 0] > holes.values[j, 0] else (j, 0, i) for i, j in pairs]
+    return np.array(above, np.int32)
+
+
 def test_intervals_of_missing_values_cover_as_often_as_they_say_and_facts_narrow_them() -> None:
     covered: list[bool] = []
     widths: dict[str, list[float]] = {"values": [], "facts": []}
     for seed in range(4):
-        holes = Holes.drawn(seed, count=110, correlation=0.7)
-        run = table(holes, 80)
-        hidden = np.tile([False, True], (30, 1))
-        rng = np.random.default_rng(seed)
-        pairs = [(new, old) for new in range(80, 110) for old in rng.choice(80, 6, replace=False).tolist()]
-        facts = np.array(
-            [(i, 0, j) if holes.values[i, 0] > holes.values[j, 0] else (j, 0, i) for i, j in pairs], np.int32
-        )
-        for kind, given in (("values", None), ("facts", facts)):
-            cells = places(run, new_rows(holes, 80, hidden, given))
-            assert {cell["known_by"] for cell in cells} == {kind} and len(cells) == 30
-            covered += [covers(cell, holes.truth(cell)) for cell in cells]
-            widths[kind] += [width(cell) for cell in cells]
-    assert 0.84 < np.mean(covered) < 0.97  # 240 cells, of 8 calibrations
+        holes = Holes.drawn(seed, count=140, correlation=0.7)
+        facts = deciding_facts(holes, range(110, 140), range(80), 6, seed)
+        hidden = np.tile([False, True], (60, 1))
+        cells = places(table(holes, 80), new_rows(holes, 80, hidden, facts))
+        assert [cell["known_by"] for cell in cells] == ["values"] * 30 + ["facts"] * 30
+        for cell in cells:
+            covered.append(covers(cell, holes.truth(cell)))
+            widths[cell["known_by"]].append(width(cell))
+    assert 0.84 < np.mean(covered) < 0.97  # 240 cells, of 4 calibrations
     assert np.mean(widths["facts"]) < 0.75 * np.mean(widths["values"])
 
 
-def rows_with_facts(seed: int, count: int) -> tuple[Holes, list[dict[str, Any]]]:
-    """The places of 30 rows with so many facts each; the 60 of the graph have far more."""
-    holes = Holes.drawn(seed, count=90)
+COUNTS = (1, 3, 10)
+
+
+def rows_with_facts(seed: int) -> tuple[Holes, dict[int, list[dict[str, Any]]]]:
+    """The places of 30 rows with each of `COUNTS` facts; the 60 of the graph have far more."""
+    holes = Holes.drawn(seed, count=150)
     known = Holes(holes.values[:60], holes.observed[:60])
     run = run_of(known.graph({"above": known.pairs(0, 2500)}))
-    rng = np.random.default_rng(seed)
-    pairs = [(new, old) for new in range(60, 90) for old in rng.choice(60, count, replace=False).tolist()]
-    facts = np.array(
-        [(i, 0, j) if holes.values[i, 0] > holes.values[j, 0] else (j, 0, i) for i, j in pairs], np.int32
-    )
-    return holes, places(run, new_rows(holes, 60, np.tile([False, True], (30, 1)), facts))
+    groups = [range(60 + 30 * part, 90 + 30 * part) for part in range(3)]
+    facts = [
+        deciding_facts(holes, rows, range(60), count, seed)
+        for rows, count in zip(groups, COUNTS, strict=True)
+    ]
+    cells = places(run, new_rows(holes, 60, np.tile([False, True], (90, 1)), np.concatenate(facts)))
+    assert {cell["known_by"] for cell in cells} == {"facts"} and len(cells) == 90
+    return holes, {count: cells[30 * part : 30 * part + 30] for part, count in enumerate(COUNTS)}
 
 
-@pytest.mark.parametrize("count", [1, 3, 10])
-def test_a_few_facts_about_a_new_row_do_not_pass_for_the_many_of_the_others(count: int) -> None:
-    """Each value of the graph is bracketed by 60 facts, so nearly all of its hidden cells need no width."""
-    covered = []
-    for seed in range(3):
-        holes, cells = rows_with_facts(seed, count)
-        assert {cell["known_by"] for cell in cells} == {"facts"} and len(cells) == 30
-        covered += [covers(cell, holes.truth(cell)) for cell in cells]
-    assert np.mean(covered) > 0.8
-
-
-def test_a_row_with_ten_facts_is_narrower_than_if_no_hidden_cell_were_like_it(
+def test_a_few_facts_about_a_new_row_do_not_pass_for_the_many_of_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A position is taken for normal then, though it lies between two neighbours: nearly all are covered."""
-    found = rows_with_facts(0, 10)[1]
+    """Each value of the graph is bracketed by 60 facts, so nearly all of its hidden cells need no width.
+
+    If no hidden cell were like a row with ten facts, its position would be taken for normal, though it lies
+    between two neighbours: nearly all are covered then.
+    """
+    drawn = [rows_with_facts(seed) for seed in range(3)]
+    for count in COUNTS:
+        covered = [covers(cell, holes.truth(cell)) for holes, cells in drawn for cell in cells[count]]
+        assert np.mean(covered) > 0.8, count
     monkeypatch.setattr("numcoke_jax.inference.places.lacking", lambda *_: [])
-    alone = rows_with_facts(0, 10)[1]
-    narrow, wide = (np.mean([width(cell) for cell in cells]) for cells in (found, alone))
+    narrow, wide = (
+        np.mean([width(cell) for cell in cells[10]]) for _, cells in (drawn[0], rows_with_facts(0))
+    )
     assert narrow < 0.85 * wide
 
 

@@ -44,9 +44,9 @@ def test_the_straight_run_is_what_the_tests_think(straight: Straight) -> None:
     assert straight.outcome["step"] == 12
 
 
-@pytest.mark.parametrize("step", range(1, 13))
+@pytest.mark.parametrize("step", [1, 2, 3, 7, 12])
 def test_a_stop_by_sigterm_in_any_step(straight: Straight, tmp_path: Path, step: int) -> None:
-    """The state after the running step is saved; steps 3, 6, 9 and 12 end an epoch before its validation."""
+    """The state after the running step is saved; steps 3 and 12 end an epoch before its validation."""
     screen = stopped(stopping(straight.run, step), tmp_path)
     assert f"terminated; the same command resumes from checkpoint {step}\n" in screen
     with checkpoints_of(straight.run, tmp_path) as checkpoints:

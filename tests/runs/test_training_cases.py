@@ -111,13 +111,13 @@ def test_e01_a_smoothing_outside_the_range_is_refused(
 @pytest.mark.parametrize("loss", ["bce", "cross_entropy"])
 def test_e01_the_loss_changes_with_the_option(loss: str, cases_dir: Path, tmp_path: Path) -> None:
     losses = set()
-    for smoothing in (0.0, 0.1, 1.0):
+    for smoothing in (0.0, 0.1):
         changes = {"train__epochs": 1, "train__loss": loss, "train__label_smoothing": smoothing}
         with compiled_fast():
             run = create_run(small(cases_dir / "E01_label_smoothing", **changes))
             state, _ = run.step(run.fresh_state(), run.batch(0))
         losses.add(float(state.losses.bce_sum))
-    assert len(losses) == 3
+    assert len(losses) == 2
     train(run, tmp_path)
     assert np.isfinite(read_metrics(tmp_path / "metrics.jsonl")[0][loss])
 

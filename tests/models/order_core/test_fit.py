@@ -319,7 +319,7 @@ def test_of_fields_in_the_same_order_a_relation_compares_the_one_whose_values_ar
 
 def test_few_facts_that_one_field_explains_compare_it_and_no_sum() -> None:
     """Of seven rows with three fields, whose sums explain the facts as well; so may another field."""
-    for seed in range(6):
+    for seed in range(3):
         values = fields(7, 3, seed)
         facts = np.array([(h, t) for h in range(7) for t in range(7) if values[h, 0] > values[t, 0]])[::2]
         found = order_of(facts, values)
