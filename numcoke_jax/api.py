@@ -110,7 +110,7 @@ class Model:
         exclude_self: bool = False,
         new_entities: Table | None = None,
         facts: pd.DataFrame | Iterable[Sequence[Any]] | None = None,
-        name: str | Sequence[str] = (),
+        name: str | Iterable[str] = (),
     ) -> pd.DataFrame:
         """The best tails of (head, relation, ?), or heads of (?, relation, tail), one row each.
 
@@ -143,6 +143,7 @@ class Model:
             raise UserError("predict: give a head or a tail; score([(head, relation, tail)]) scores a pair")
         if head is None and tail is None and new_entities is None:
             raise UserError("predict: give a head, a tail, or new_entities")
+        name = listed(name)
         for argument, given in {"facts": facts is not None, "name": bool(name)}.items():
             if given and new_entities is None:
                 raise UserError(f"predict: {argument} has no meaning without new_entities")
@@ -166,7 +167,7 @@ class Model:
         self,
         new_entities: Table,
         facts: pd.DataFrame | Iterable[Sequence[Any]] | None,
-        name: str | Sequence[str],
+        name: str | Iterable[str],
     ) -> tuple[NewEntities, list[str]]:
         """New entities, and notices about what was left out of their table; arguments as `predict`'s."""
         return read_new_entities(
@@ -202,7 +203,7 @@ class Model:
         new_entities: Table,
         *,
         facts: pd.DataFrame | Iterable[Sequence[Any]] = (),
-        name: str | Sequence[str] = (),
+        name: str | Iterable[str] = (),
         level: float = 0.9,
     ) -> pd.DataFrame:
         """Where entities that the model has never seen stand under each relation that compares.

@@ -174,8 +174,16 @@ def test_what_is_left_out_of_new_entities_is_told(
 def test_new_entities_may_be_named_by_several_columns_wherever_they_stand(model: Model) -> None:
     new = pd.DataFrame({"size": [3.5, 9.0], "maker": ["ford", "ford"], "year": ["1970", "1971"]})
     with compiled_fast():
-        named = model.predict(relation="higher", new_entities=new, name=["maker", "year"], top=1)
-    assert list(named["head"]) == ["ford, 1970", "ford, 1971"]
+        for name in (["maker", "year"], np.array(["maker", "year"])):
+            named = model.predict(relation="higher", new_entities=new, name=name, top=1)
+            assert list(named["head"]) == ["ford, 1970", "ford, 1971"]
+
+
+@pytest.mark.parametrize("title", ["SIZE", "Sizes", "siz"])
+def test_a_table_whose_columns_are_all_misspelt_says_what_is_near(model: Model, title: str) -> None:
+    new = pd.DataFrame({"name": ["mine"], title: [3.5]})
+    with pytest.raises(UserError, match=rf"no value of a field .*: {title} \(did you mean size\?\)$"):
+        model.predict(relation="higher", new_entities=new)
 
 
 def test_an_order_core_needs_no_vector_of_the_unknown(

@@ -100,8 +100,10 @@ class OneLineParser(argparse.ArgumentParser):
         if "--config" in flags and similarity >= CLOSE_ENOUGH:
             key_hint = f"; did you mean --{key}{equals}{printable(value) if equals else ''}?"
             plain = [flag for flag in plain if similar(name, flag) >= similarity]
-        if value and any(f"--{action.dest}" == name for action in self._actions if not action.option_strings):
-            key_hint, plain = f"; give it without a flag: {self.prog} {printable(value)}", []
+        for action in self._actions:
+            if not action.option_strings and f"--{action.dest}" == name:
+                given = printable(value) or action.metavar
+                key_hint, plain = f"; give it without a flag: {self.prog} {given}", []
         if "--table" in flags and os.path.isfile(word):
             key_hint = f"; did you mean --table={printable(word)}?"
         hint = did_you_mean(name, plain) or key_hint

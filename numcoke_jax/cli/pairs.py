@@ -42,13 +42,13 @@ def read_pairs(path: Path, names: Names, relation: str | None) -> np.ndarray:
         if given is not None and len(cells) == 3:
             raise UserError(f"{where}: has 3 columns, with its relation: leave --relation out")
         if len(cells) not in (2, 3):
-            kind = "comma" if path.suffix == ".csv" else "tab"
+            kind = "comma" if _by_commas(path) else "tab"
             raise UserError(
                 f"{where}: needs 2 or 3 {kind}-separated columns (head, tail, or head, relation, tail), "
                 f"found {len(cells)}: {printable(' '.join(cells))}"
             )
         if number == 1 and cells[0] not in names.entities and cells[-1] not in names.entities:
-            header = "call them head,tail or head,relation,tail" if path.suffix == ".csv" else "remove line 1"
+            header = "call them head,tail or head,relation,tail" if _by_commas(path) else "remove line 1"
             raise UserError(
                 f"{where}: there is neither an entity {printable(repr(cells[0]))} nor "
                 f"{printable(repr(cells[-1]))}; if these are the columns' names, {header}"
@@ -60,10 +60,14 @@ def read_pairs(path: Path, names: Names, relation: str | None) -> np.ndarray:
     return np.array(triples, np.int64)
 
 
+def _by_commas(path: Path) -> bool:
+    return path.suffix.lower() == ".csv"
+
+
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """(line number, cells) of the lines that are not blank, without the header of a .csv."""
     for number, line in name_lines(path, f"--pairs={shown_path(path)}"):
-        if path.suffix != ".csv":
+        if not _by_commas(path):
             yield number, line.split("\t")
             continue
         try:
@@ -79,7 +83,7 @@ def show_pairs(found: Columns, console: Console) -> None:
     shown = {name: [*found[name][:SHOWN_PAIRS]] for name in SCORE_COLUMNS}
     shown["score"] = [f"{score:.3f}" for score in shown["score"]]
     shown["probability"] = [shown_probability(probability) for probability in shown["probability"]]
-    remark = "likelier: which of the two is more likely the head" if any(found["likelier"]) else ""
+    remark = "likelier: the likelier head of the two" if any(found["likelier"]) else ""
     count = len(found["head"])
     title, relations = plural(count, "pair"), set(found["relation"])
     if len(relations) == 1:  # said once, which leaves its column's room to names

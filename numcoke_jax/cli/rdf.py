@@ -31,8 +31,8 @@ SPLIT_BY = ("triple", "relation")
 RDF_SPLIT_STREAM = 200  # apart from the streams of `draws` and `synthetic`
 EPILOG = """\
 Statements whose object is an IRI become facts, numeric typed literals and, with
---dates, dates become literals, the rest is left out and counted.  Exit code 0 when the folder was
-written, 2 with one line on stderr otherwise.
+--dates, dates become literals, the rest is left out and counted.  Exit code 0
+when the folder was written, 2 with one line on stderr otherwise.
 
 examples:
   numcoke data rdf cities.nt.gz --out=graphs/cities --shorten=last

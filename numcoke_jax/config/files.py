@@ -136,16 +136,7 @@ def _run_file(path: Path) -> types.ModuleType:
     try:
         source = path.read_bytes()
     except IsADirectoryError as error:
-        ids = (path / "entity2id.txt").exists()
-        raise UserError(
-            f"{shown} is a folder without train.txt: "
-            + (
-                f"of its ids numcoke data convert {shown} --out=DIR makes one, to train on"
-                if ids
-                else "give a config file, such as configs/cars.py, or a folder with train.txt, valid.txt and "
-                "test.txt"
-            )
-        ) from error
+        raise UserError(_instead_of_folder(path)) from error
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:  # ValueError: a null character
         raise UserError(f"there is no config file {shown}{_closest_file(path)}") from error
     except OSError as error:
@@ -159,6 +150,20 @@ def _run_file(path: Path) -> types.ModuleType:
     except (Exception, SystemExit) as error:
         raise UserError(_failure(str(path), error)) from error
     return module
+
+
+def _instead_of_folder(path: Path) -> str:
+    """What to give in place of a folder that is no graph."""
+    shown = shown_path(path)
+    if (path / "config.json").exists():
+        return f"{shown} is the workdir of a run: give --workdir={shown} beside what the run was started with"
+    if (path / "entity2id.txt").exists():
+        remedy = f"of its ids numcoke data convert {shown} --out=DIR makes one, to train on"
+    else:
+        remedy = (
+            "give a config file, such as configs/cars.py, or a folder with train.txt, valid.txt and test.txt"
+        )
+    return f"{shown} is a folder without train.txt: {remedy}"
 
 
 def _failure(path: str, error: BaseException) -> str:
@@ -182,7 +187,7 @@ def _closest_file(path: Path) -> str:
     if close:
         return f"; did you mean {shown_path(known[close[0]])}?"
     names = printable(", ".join(str(known[stem]) for stem in sorted(known)), LONGEST_REASON)
-    return f"; there are {names}; a table or a folder with a graph is named by its path"
+    return f"; there are {names}; nor is there a table or a folder of that name"
 
 
 def _python_files(folder: Path) -> list[Path]:

@@ -23,6 +23,7 @@ from numcoke_jax.runs.unseen import NewEntities, has_vectors, knows_unknown
 from numcoke_jax.system.console import Console
 from numcoke_jax.system.errors import UserError, printable, shown_path
 
+NEAR = 0.85  # similarity of a column's title and a field's name from which the field is proposed
 NamedFact = tuple[str, tuple[str, str, str]]  # where it was found; head, relation and tail
 
 
@@ -72,10 +73,8 @@ def read_new_entities(
     if kept_from_it:
         notices.append(f"fields that are hidden from the model, not read: {', '.join(kept_from_it)}")
     if others:
-        fields = graph.vocabulary.fields
-        near = {title: difflib.get_close_matches(title, fields, n=1, cutoff=0.8) for title in others}
-        told = (f"{title} (did you mean {near[title][0]}?)" if near[title] else title for title in others)
-        notices.append(f"columns that are not fields of the graph: {', '.join(told)}")
+        told = ", ".join(_with_near_field(title, graph.vocabulary.fields) for title in others)
+        notices.append(f"columns that are not fields of the graph: {told}")
     if relations:
         notices.append(
             f"columns that are relations of the graph, not read: {', '.join(relations)}; a new entity is "
@@ -87,6 +86,13 @@ def read_new_entities(
         raise UserError(f"{table.where}: no value of a field of the graph; its fields are {listed}{why}")
     new = NewEntities(tuple(names), values, observed)
     return dataclasses.replace(new, facts=_fact_ids(facts, graph, names)), notices
+
+
+def _with_near_field(title: str, fields: Sequence[str]) -> str:
+    """The title of a column, with the field that it may be meant for; case does not count."""
+    by_lower = {field.lower(): field for field in fields}
+    near = difflib.get_close_matches(title.lower(), by_lower, n=1, cutoff=NEAR)
+    return f"{title} (did you mean {by_lower[near[0]]}?)" if near else title
 
 
 def _first_column(table: TableFile, fields: Sequence[str]) -> str:

@@ -104,6 +104,10 @@ def test_a_config_file_that_is_not_there_is_one_line(error_line: Callable[..., s
         == f"{tmp_path} is a folder without train.txt: give a config file, such as configs/cars.py, or a "
         "folder with train.txt, valid.txt and test.txt"
     )
+    (tmp_path / "config.json").touch()
+    assert error_line(f"--config={tmp_path}").startswith(
+        f"{tmp_path} is the workdir of a run: give --workdir="
+    )
     assert error_line("--config=configs/cars.py/x").startswith("there is no config file configs/cars.py/x")
     assert re.fullmatch(
         r"cannot read the config file \.\.\.x+: File name too long", error_line("--config=" + "x" * 5000)

@@ -155,8 +155,8 @@ def test_a_flag_file_may_say_which_process_this_is(tmp_path: Path, error_line: C
             ["--", "--mode=eval"],
             "there is no config file --mode=eval; there are configs/cars.py, configs/credit.py, "
             "configs/fb15k_237.py, configs/rakge_credit.py, configs/rakge_spotify.py, configs/spotify.py, "
-            "configs/synthetic.py, configs/us_cities.py; a table or a folder with a graph is named by its "
-            "path",
+            "configs/synthetic.py, configs/us_cities.py; nor is there a table or a folder of that "
+            "name",
         ),
         (["--mode=trian"], f"--mode=trian is not a choice: needs one of {MODES}; did you mean train?"),
         (

@@ -185,6 +185,17 @@ def test_a_fit_that_reads_test_facts_is_found(folder: Path, monkeypatch: pytest.
     assert faults(with_report(Trained(run, run.fresh_state().params))) == {"fit"}
 
 
+def test_a_fit_may_learn_from_validation_facts_how_noisy_facts_are() -> None:
+    cars = {"path": "", "table": "cars", "group_size": 30}
+    config = numcoke(config_of(Path(), **{f"data__{key}": value for key, value in cars.items()}))
+    config.score.order_core = True
+    run = create_run(config)
+    params, graph = run.fresh_state().params, run.graph
+    again = run.refitted(params, run.programs.model, dataclasses.replace(graph, valid=graph.valid[:0]))
+    assert not all(map(np.array_equal, jax.tree.leaves(params), jax.tree.leaves(again)))
+    assert audited(with_report(Trained(run, params)))["fit"].verdict == FINE
+
+
 def test_intervals_that_miss_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     data = {"path": "", "table": "synthetic", "synthetic_entities": 60, "synthetic_triples": 400}
     data |= {"synthetic_fields": 2, "synthetic_relations": 1, "missing_rate": 0.5}

@@ -245,7 +245,7 @@ def _xsd_name(datatype: str) -> str:
 
 def _as_number_text(text: str, name: str) -> str:
     """What `parse_values` is given: a plain number as it is, else the typed literal, to be judged by type."""
-    if name in LIMITED:
+    if name in LIMITED or name in DATE_TYPES:
         return f'"{text}"^^xsd:{name}'
     plain = INTEGER.match(text) if name in INTEGER_TYPES else PLAIN.match(text)
     return text if plain else f'"{text}"^^xsd:{name}'
