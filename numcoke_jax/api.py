@@ -143,10 +143,8 @@ class Model:
             raise UserError("predict: give a head or a tail; score([(head, relation, tail)]) scores a pair")
         if head is None and tail is None and new_entities is None:
             raise UserError("predict: give a head, a tail, or new_entities")
-        name = listed(name)
-        for argument, given in {"facts": facts is not None, "name": bool(name)}.items():
-            if given and new_entities is None:
-                raise UserError(f"predict: {argument} has no meaning without new_entities")
+        if new_entities is None and (facts is not None or listed(name)):
+            raise UserError("predict: facts and name are of new entities; give new_entities, too")
         predictor, heads = self._predictor, [] if head is None else listed(head)
         if new_entities is not None:
             new, notices = self._read_new(new_entities, facts, name)
@@ -155,9 +153,7 @@ class Model:
             heads = list(new.names) if head is None else heads
         names = Names(predictor.graph.vocabulary)
         asked, relation_id = [names.entities.id(name) for name in heads], names.relations.id(relation)
-        only = None
-        if candidates is not None:
-            only = np.array([names.entities.id(name) for name in listed(candidates)], int)
+        only = None if candidates is None else np.array([*map(names.entities.id, listed(candidates))], int)
         settings = AnswerSettings(top=int(top), known=known, exclude_self=exclude_self, candidates=only)
         if tail is not None:
             return ask_heads(predictor, names.entities.id(tail), relation_id, settings)
