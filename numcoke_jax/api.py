@@ -168,7 +168,7 @@ class Model:
         """New entities, and notices about what was left out of their table; arguments as `predict`'s."""
         return read_new_entities(
             given_table("new_entities", new_entities),
-            self._predictor.graph,
+            self.trained.run.graph,
             listed(name),
             given_facts(() if facts is None else facts),
             self.trained.names.fields.hidden,

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import pytest
 
 from numcoke_jax.config.presets import PRESETS, apply_preset
-from numcoke_jax.evaluation import scorer
 from numcoke_jax.runs.create import create_run
 from numcoke_jax.system import random_streams
 from numcoke_jax.training import programs
@@ -33,13 +32,11 @@ def foreign_calls(lowered: Any) -> set[str]:
 def test_new_state_step_and_ranking_lower_for_accelerators(
     preset: str, changes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (programs, scorer):  # a trace is kept for this device
-        monkeypatch.setattr(module, "kept_trace", lambda function, settings: function)
+    monkeypatch.setattr(programs, "kept_trace", lambda function, settings: function)  # it is for this device
     config = tiny_runs.config_of(tiny_runs.write_folder(tmp_path / "graph", entities=9), **changes)
     apply_preset(config, preset)
     config.model.dim, config.model.attribute_dim, config.query.filters = 12, 20, 2
     programs._programs.cache_clear()
-    scorer._jitted.cache_clear()
     run = create_run(config)
     literals, params = run.literals, run.abstract_state.params
     relation, heads = jnp.zeros((1,), jnp.int32), jnp.zeros((3,), jnp.int32)
@@ -54,7 +51,6 @@ def test_new_state_step_and_ranking_lower_for_accelerators(
         for platform in ("cuda", "tpu"):
             assert foreign_calls(traced.lower(lowering_platforms=(platform,))) == set(), platform
     programs._programs.cache_clear()
-    scorer._jitted.cache_clear()
 
 
 def test_a_call_into_a_library_would_be_found() -> None:

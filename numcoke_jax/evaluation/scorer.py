@@ -14,7 +14,6 @@ from numcoke_jax.data.literals import Literals
 from numcoke_jax.evaluation.finite import NonFiniteScoresError
 from numcoke_jax.models.interface import KnowledgeModel, SharedVectors
 from numcoke_jax.models.padding import PaddedEncoding, unpadded, zeros_after
-from numcoke_jax.system.compiled import kept_trace
 from numcoke_jax.system.processes import fetch
 
 # (int heads [h], relation) -> pieces (position of the first head, finite scores [piece, N]), in order
@@ -29,24 +28,17 @@ class Scorer:
       literals: values of all N entities; on a mesh, as its placement stores them, like the parameters.
       vocabulary: names of the N entities and of the relations.
       chunk: heads scored at once; memory grows with chunk x N.
-      settings: what the model depends on, as text, if its traces on one device are kept for other processes.
     """
 
     def __init__(
-        self,
-        model: KnowledgeModel,
-        literals: Literals,
-        vocabulary: Vocabulary,
-        *,
-        chunk: int,
-        settings: str = "",
+        self, model: KnowledgeModel, literals: Literals, vocabulary: Vocabulary, *, chunk: int
     ) -> None:
         self.vocabulary = vocabulary
         self.num_entities = len(vocabulary.entities)
         self.chunk = min(chunk, self.num_entities)
         self._literals = literals
         self._jitted_encode, self._jitted_relation, self._jitted_score = _jitted(
-            cast(Hashable, model), self.num_entities, settings
+            cast(Hashable, model), self.num_entities
         )
         self._shared: tuple[Any, Any] = None, None  # parameters, and their entities under every relation
 
@@ -124,14 +116,10 @@ class Scorer:
 
 
 @functools.lru_cache(maxsize=8)
-def _jitted(model: Any, entities: int, settings: str) -> tuple[jax.stages.Wrapped, ...]:
+def _jitted(model: Any, entities: int) -> tuple[jax.stages.Wrapped, ...]:
     """Encoder, its relations alone, and score of a model of N entities, jitted once for equal models."""
-
-    def jitted(function: Callable[..., Any]) -> jax.stages.Wrapped:
-        bound = functools.partial(function, model, entities)
-        return jax.jit(kept_trace(bound, repr((function.__name__, settings))) if settings else bound)
-
-    return tuple(map(jitted, (_encode, _relation, _score)))
+    functions = _encode, _relation, _score
+    return tuple(jax.jit(functools.partial(function, model, entities)) for function in functions)
 
 
 def _encode(

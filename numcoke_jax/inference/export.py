@@ -23,7 +23,6 @@ import numpy as np
 import pandas as pd
 from jax import export
 
-from numcoke_jax.evaluation.scorer import Scorer
 from numcoke_jax.inference.predict import Predictor
 from numcoke_jax.inference.trained import Trained
 from numcoke_jax.models.encoded import CLASSES, ORDER, decided_by
@@ -75,9 +74,7 @@ def export_run(trained: Trained, folder: Path, command: str) -> dict[str, Any]:
 
 def exported_score(trained: Trained) -> export.Exported:
     """The scoring function, for any number of heads and all `PLATFORMS`."""
-    run, entities = trained.run, trained.run.graph.num_entities
-    # Not the run's own scorer, which may have a trace of the platform that it runs on.
-    scorer = Scorer(run.programs.model, run.literals, run.graph.vocabulary, chunk=1)
+    scorer, entities = trained.run.scorer, trained.run.graph.num_entities
 
     def score(relation: jax.Array, heads: jax.Array) -> jax.Array:
         encoded = scorer.encode(trained.params, relation)

@@ -70,8 +70,7 @@ def create_run(config: ConfigDict, loaded: LoadedGraph | None = None) -> Run:
     programs = programs_for(config, sizes, total_steps, entities_per_step=batches.entities_per_step)
     check_sizes(programs.placement, heads=batches.heads_per_relation)
     literals = programs.placement.literals(literals_for(config, scale, graph))
-    settings = repr((programs.settings, programs.shapes)) if programs.placement.mesh.size == 1 else ""
-    scorer = Scorer(programs.model, literals, graph.vocabulary, chunk=config.eval.chunk, settings=settings)
+    scorer = Scorer(programs.model, literals, graph.vocabulary, chunk=config.eval.chunk)
     return Run(
         config=config,
         loaded=loaded,

@@ -11,7 +11,6 @@ import hashlib
 import importlib.metadata
 import json
 import os
-import pickle
 import sys
 import time
 import warnings
@@ -86,7 +85,7 @@ def kept_trace(function: Callable[..., Any], settings: str) -> Callable[..., Any
     none is kept (`keep_compiled`) the trace takes the same way, except for the file: no bit depends on it.
 
     Args:
-      function: of trees of arrays, one of which is its result.
+      function: of trees of arrays; its result is a tree of dicts, lists, tuples and arrays.
       settings: which function it is, and what it depends on besides its arguments' structure and shapes: all
         that it captures.
     """
@@ -96,26 +95,21 @@ def kept_trace(function: Callable[..., Any], settings: str) -> Callable[..., Any
         import jax.export
 
         leaves, structure = jax.tree.flatten(arguments)
-        found: list[Any] = []  # the structure of the result
 
         def flat(*leaves: Any) -> Any:
-            results, result = jax.tree.flatten(function(*jax.tree.unflatten(structure, leaves)))
-            found.append(result)
-            return results
+            return function(*jax.tree.unflatten(structure, leaves))
 
         folder, shapes, file = _folder(), [jax.typeof(leaf) for leaf in leaves], None
         if _in_use(folder):
             depends = _key(settings), str(structure), str(shapes), _sources(), _flags()
             file = folder / f"{_hash(repr(depends), digits=None)}{TRACE}"
-        kept = _read_trace(file) if file else None
-        if kept is None:
+        exported = _read_trace(file) if file else None
+        if exported is None:
             exported = jax.export.export(jax.jit(flat))(*shapes)
-            kept = found[0], exported
             if file:
-                trace = pickle.dumps((found[0], bytes(exported.serialize())))
+                trace = bytes(exported.serialize())
                 _keep(file, hashlib.sha256(trace).digest() + trace)
-        result, exported = kept
-        return jax.tree.unflatten(result, exported.call(*leaves))
+        return exported.call(*leaves)
 
     return traced
 
@@ -144,8 +138,7 @@ def _read_trace(path: Path) -> Any:
     with contextlib.suppress(OSError):
         content = path.read_bytes()
         if hashlib.sha256(content[HASH_BYTES:]).digest() == content[:HASH_BYTES]:
-            result, exported = pickle.loads(content[HASH_BYTES:])  # the user's own folder, as JAX's files
-            return result, jax.export.deserialize(bytearray(exported))
+            return jax.export.deserialize(bytearray(content[HASH_BYTES:]))
     return None
 
 

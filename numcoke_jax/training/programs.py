@@ -101,7 +101,7 @@ def _programs(settings: _Settings, sizes: GraphSizes, entities_per_step: int) ->
     places = jax.tree.map(lambda leaf: leaf.sharding, abstract_state)
 
     @keep
-    def step(state: TrainState, batch: Batch, literals: Literals) -> tuple[TrainState, jax.Array]:
+    def stepped(state: TrainState, batch: Batch, literals: Literals) -> tuple[list[Any], jax.Array]:
         update = functools.partial(
             train_step, model=step_model, optimizer=optimizer, loss_fn=objective.losses_and_statistics
         )
@@ -110,7 +110,12 @@ def _programs(settings: _Settings, sizes: GraphSizes, entities_per_step: int) ->
             state = placement.padded(state)
         else:  # the sampled rows are taken from the tables as they are: no cost may grow with N
             state, loss = update(state, batch, literals)
-        return state, jnp.where(state.losses.first_nonfinite_step < 0, loss, jnp.nan)
+        loss = jnp.where(state.losses.first_nonfinite_step < 0, loss, jnp.nan)
+        return jax.tree.leaves(state), loss
+
+    def step(state: TrainState, batch: Batch, literals: Literals) -> tuple[TrainState, jax.Array]:
+        leaves, loss = stepped(state, batch, literals)
+        return jax.tree.unflatten(jax.tree.structure(abstract_state), leaves), loss
 
     # It runs once: on the CPU, optimising the code of the many random draws takes longer than drawing.
     options = {"xla_backend_optimization_level": 0} if jax.default_backend() == "cpu" else None
