@@ -206,6 +206,8 @@ def run_command(action: Callable[[], int], interrupted: str = "", *, ends: bool 
             code = _told(action, interrupted, ends)
     finally:  # also after --help, which ends in SystemExit
         problem = _write_out()
+    if ends and signal.getsignal(signal.SIGINT) is _interrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done, and JAX cleans up after itself
     if ends and code in STOPPED:
         # JAX was stopped anywhere, such as in building a program; cleaning up after itself it may crash then.
         os._exit(code)

@@ -165,6 +165,20 @@ def test_an_interrupted_command_raises_nothing_in_a_module_that_it_loads() -> No
     assert (done.returncode, done.stderr) == (130, "error: interrupted\n")
 
 
+DONE = """
+import atexit, signal, sys
+from numcoke_jax.cli.commands import run_command
+atexit.register(signal.raise_signal, signal.SIGINT)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(run_command(lambda: 0, ends=True))
+"""
+
+
+def test_an_interrupt_of_a_command_that_is_done_says_nothing() -> None:
+    done = subprocess.run([sys.executable, "-c", DONE], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize(
     ("stop", "code", "said"),
     [(KeyboardInterrupt, 130, "error: interrupted\n"), (lambda: TerminatedAtOnce(143), 143, "")],
