@@ -194,11 +194,14 @@ class Soak:
 
 
 def growth(mebibytes: Sequence[float]) -> float:
-    """Memory of the last third of the rounds over that of the third before; 1.0 for few rounds."""
+    """Least memory of the last third of the rounds over that of the third before; 1.0 for few rounds.
+
+    A round that has to compile takes twice that of others, so a mean follows how many of them a third has.
+    """
     third = len(mebibytes) // 3
     if len(mebibytes) < LEAST_ROUNDS:
         return 1.0
-    return float(np.mean(mebibytes[-third:]) / np.mean(mebibytes[-2 * third : -third]))
+    return min(mebibytes[-third:]) / min(mebibytes[-2 * third : -third])
 
 
 def _differing(found: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
@@ -253,13 +256,14 @@ def show(soak: Soak, console: Console) -> int:
     if soak.lost:
         console.note(f"seconds until the other process ended: {', '.join(soak.lost)}")
     grown = False
-    for name, key in (("of the commands, at most", "peak_mebibytes"), ("of this program", "own_mebibytes")):
+    for name, key in (("of the commands", "peak_mebibytes"), ("of this program", "own_mebibytes")):
         memory = [row[key] for row in soak.rows]
         grown |= growth(memory) > GROWTH
-        slope = np.polyfit(range(len(memory)), memory, 1)[0] if len(memory) > 1 else 0.0
-        console.note(f"MiB {name}: {memory[0]} at first, {memory[-1]} at last, {slope:+.2f} a round")
+        thirds = [part for part in np.array_split(memory, 3) if len(part)]
+        told = ", ".join(f"{part.min()} to {part.max()}" for part in thirds)
+        console.note(f"MiB {name}, by thirds of the rounds: {told or 'unknown'}")
     if grown:
-        console.warn(f"the memory grew by over {GROWTH - 1:.0%} in the last third")
+        console.warn(f"the least memory of a round grew by over {GROWTH - 1:.0%} in the last third")
     return 1 if lost or grown else 0
 
 
