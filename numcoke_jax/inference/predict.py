@@ -20,7 +20,7 @@ from numcoke_jax.data.tail_index import places_in_groups
 from numcoke_jax.evaluation.calibration import Calibration
 from numcoke_jax.evaluation.scorer import Scorer
 from numcoke_jax.models.encoded import ORDER, EncodedEntities, decided_by
-from numcoke_jax.models.order_core.comparative import category_values
+from numcoke_jax.models.order_core.comparative import category_values, comparative_relations
 
 KNOWN = ("exclude", "mark")
 ENCODED_BYTES = 256 * 2**20  # of encoded relations that are kept
@@ -126,25 +126,32 @@ class Predictor:
     ) -> np.ndarray:
         """Probabilities of facts with these scores, float64 [n], NaN where unknown.
 
-        By positions if an order core knows them, but for entities that only name a category; else calibrated,
-        of entities that were in the graph.
+        By positions if an order core knows them; else calibrated, of entities that were in the graph.  Which
+        of two stands above is unknown where one only names a category, whatever a model scores.
         """
         encoded = self.encoded(relation)
         decided = encoded.probabilities(heads, tails) if isinstance(encoded, EncodedEntities) else None
-        if decided is not None and decided_by(encoded) == ORDER:
-            return np.where(self._placeless[heads] | self._placeless[tails], np.nan, decided)
+        placeless = self._placeless[heads] | self._placeless[tails]
         if decided is not None:
-            return decided
+            return np.where(placeless, np.nan, decided) if decided_by(encoded) == ORDER else decided
         trained = self.graph.index("train")
         further = trained.rows(heads, relation) >= 0
         facts = trained.has(heads, relation, tails)
         found = self.calibration.probability(scores, relation, further=further, trained=facts)
-        return np.where(np.maximum(heads, tails) < self.calibration.entities, found, np.nan)
+        unknown = np.maximum(heads, tails) >= self.calibration.entities
+        if self.calibration.directions and relation in self._compared:
+            unknown |= placeless
+        return np.where(unknown, np.nan, found)
 
     @functools.cached_property
     def _placeless(self) -> np.ndarray:
         """Bool [N], the entities that no relation compares; see `category_values`."""
         return category_values(self.graph)
+
+    @functools.cached_property
+    def _compared(self) -> tuple[int, ...]:
+        """The ids of the relations that compare."""
+        return comparative_relations(self.graph)
 
     def encoded(self, relation: int) -> Any:
         """The model's encoding of all entities under `relation`; the newest ones are kept."""

@@ -17,7 +17,7 @@ def decided(
 ) -> Trained:
     """NumCoKE with the core on the facts "above" of a table's field a, or on other relations."""
     graph = holes.graph(relations or {"above": holes.pairs(0, facts)})
-    config = numcoke(config_of(Path("memory"), score__order_core=True, **changes))
+    config = numcoke(config_of(Path("memory"), **{"score__order_core": True, **changes}))
     run = create_run(config, LoadedGraph(graph, [], "memory"))
     model = untrained(config, run)
     return Trained(run, run.refitted(model.params, run.programs.model, run.graph))

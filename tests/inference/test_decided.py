@@ -9,6 +9,7 @@ from scipy import stats
 
 from numcoke_jax.cli.explain_view import show
 from numcoke_jax.data.variants import Change
+from numcoke_jax.evaluation.calibration import UNCHANGED, Calibration
 from numcoke_jax.inference.explain import explain
 from numcoke_jax.inference.frames import score_triples
 from numcoke_jax.inference.trained import Trained
@@ -77,13 +78,18 @@ def test_an_entity_without_value_and_facts_is_near_one_half_and_never_extreme() 
     np.testing.assert_allclose(both, 0.5, atol=0.25)
 
 
-def test_what_is_only_a_category_has_no_place_among_rows() -> None:
+def rows_of_kinds(*, core: bool) -> Trained:
     """Entities 0 to 2 are the kinds of the others; 3 is in no fact and without value, as a new row may be."""
     holes = complete(2, 40)
     holes.observed[:4] = False
     pairs = holes.pairs(0, 400)
     kinds = np.array([(row, row % 3) for row in range(4, 40)])
-    trained = decided(holes, {"above": pairs[(pairs >= 4).all(axis=1)], "kind": kinds})
+    relations = {"above": pairs[(pairs >= 4).all(axis=1)], "kind": kinds}
+    return decided(holes, relations, score__order_core=core)
+
+
+def test_what_is_only_a_category_has_no_place_among_rows() -> None:
+    trained = rows_of_kinds(core=True)
     predictor = trained.predictor()
     above = trained.names.relations.id("above")
     heads, tails = np.array([5, 1, 5, 0, 3, 5]), np.array([1, 5, 6, 2, 5, 3])
@@ -98,6 +104,24 @@ def test_what_is_only_a_category_has_no_place_among_rows() -> None:
     )
     show(told, Console(text := io.StringIO()))
     assert "above with probability unknown" in text.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("relation", "directions", "known"),
+    [("above", True, [False, False, True, True]), ("above", False, [True] * 4), ("kind", True, [True] * 4)],
+)
+def test_calibrated_scores_say_nothing_of_which_of_a_row_and_a_category_is_above(
+    relation: str, directions: bool, known: list[bool]
+) -> None:
+    """A model without the core can score "single" above every client: no validation fact tells that it is."""
+    predictor = rows_of_kinds(core=False).predictor()
+    asked = predictor.graph.vocabulary.relations.index(relation)
+    predictor.calibration = Calibration({asked: UNCHANGED}, directions, predictor.graph.num_entities)
+    heads, tails = np.array([5, 1, 5, 3]), np.array([1, 5, 39, 5])
+    with compiled_fast():
+        found = predictor.probabilities(np.zeros(4), heads, tails, asked)
+    unlearned = ~predictor.graph.index("train").has(heads, asked, tails) | directions
+    assert (np.isfinite(found) == (known & unlearned)).all()
 
 
 def test_an_entity_with_facts_alone_is_placed_as_its_value_would_place_it() -> None:
