@@ -131,7 +131,7 @@ class Predictor:
         """
         encoded = self.encoded(relation)
         decided = encoded.probabilities(heads, tails) if isinstance(encoded, EncodedEntities) else None
-        placeless = self._placeless[heads] | self._placeless[tails]
+        placeless = self.placeless(heads, tails)
         if decided is not None:
             return np.where(placeless, np.nan, decided) if decided_by(encoded) == ORDER else decided
         trained = self.graph.index("train")
@@ -139,19 +139,22 @@ class Predictor:
         facts = trained.has(heads, relation, tails)
         found = self.calibration.probability(scores, relation, further=further, trained=facts)
         unknown = np.maximum(heads, tails) >= self.calibration.entities
-        if self.calibration.directions and relation in self._compared:
+        if self.calibration.directions and relation in self.compared:
             unknown |= placeless
         return np.where(unknown, np.nan, found)
 
-    @functools.cached_property
-    def _placeless(self) -> np.ndarray:
-        """Bool [N], the entities that no relation compares; see `category_values`."""
-        return category_values(self.graph)
+    def placeless(self, heads: np.ndarray, tails: np.ndarray) -> np.ndarray:
+        """Whether head or tail only names a category, of which a comparison says nothing, bool [n]."""
+        return self._categories[heads] | self._categories[tails]
 
     @functools.cached_property
-    def _compared(self) -> tuple[int, ...]:
+    def compared(self) -> tuple[int, ...]:
         """The ids of the relations that compare."""
         return comparative_relations(self.graph)
+
+    @functools.cached_property
+    def _categories(self) -> np.ndarray:
+        return category_values(self.graph)
 
     def encoded(self, relation: int) -> Any:
         """The model's encoding of all entities under `relation`; the newest ones are kept."""

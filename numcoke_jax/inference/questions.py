@@ -10,7 +10,6 @@ import numpy as np
 from numcoke_jax.data.graph import HEAD, RELATION, SPLITS, TAIL
 from numcoke_jax.inference.predict import NO_SPLIT, AnswerSettings, Predictor, best_candidates, named
 from numcoke_jax.models.encoded import ORDER, decided_by
-from numcoke_jax.models.order_core.comparative import comparative_relations
 
 SCORE_COLUMNS = ("head", "relation", "tail", "score", "probability", "likelier")
 
@@ -65,7 +64,8 @@ def score_columns(predictor: Predictor, triples: np.ndarray) -> dict[str, np.nda
 
     `likelier` is, for a relation that compares, the end that more likely stands above the other, by what the
     triple and its reverse have: probabilities if an order core decides the relation, else scores.  It is ""
-    if both are as likely, if head and tail are one entity, and for relations of another kind.
+    if both are as likely, if head and tail are one entity, if one only names a category, and for relations of
+    another kind.
 
     Args:
       predictor: the trained model.
@@ -78,12 +78,12 @@ def score_columns(predictor: Predictor, triples: np.ndarray) -> dict[str, np.nda
     relations = triples[:, RELATION]
     different = np.unique(relations).tolist()
     decided = np.isin(relations, [r for r in different if decided_by(predictor.encoded(r)) == ORDER])
-    compare = comparative_relations(predictor.graph)
-    asked = np.flatnonzero(decided | np.isin(relations, compare))
+    asked = np.flatnonzero(decided | np.isin(relations, predictor.compared))
     reverse = _scored(predictor, triples[asked][:, [TAIL, RELATION, HEAD]])
     ahead = np.zeros(len(triples))
     gaps = scores[asked] - reverse[0], probabilities[asked] - reverse[1]
-    ahead[asked] = np.where(decided[asked], gaps[1], gaps[0])
+    unknown = predictor.placeless(triples[asked, HEAD], triples[asked, TAIL])
+    ahead[asked] = np.where(unknown, 0.0, np.where(decided[asked], gaps[1], gaps[0]))
     names = predictor.graph.vocabulary
     heads, tails = named(names.entities, triples[:, HEAD]), named(names.entities, triples[:, TAIL])
     return {

@@ -120,6 +120,11 @@ def test_calibrated_scores_say_nothing_of_which_of_a_row_and_a_category_is_above
     heads, tails = np.array([5, 1, 5, 3]), np.array([1, 5, 39, 5])
     with compiled_fast():
         found = predictor.probabilities(np.zeros(4), heads, tails, asked)
+        asked_both = score_triples(predictor, np.stack([heads, np.full(4, asked), tails], axis=1))
+    compared = [
+        relation == "above" and row >= 2 for row in range(4)
+    ]  # of the first two, one end is a category
+    assert (asked_both["likelier"] != "").tolist() == compared
     unlearned = ~predictor.graph.index("train").has(heads, asked, tails) | directions
     assert (np.isfinite(found) == (known & unlearned)).all()
 
